@@ -268,7 +268,7 @@ def make_split_finder(engine: Engine, names: frozenset[str]) -> Callable[[bytes]
     find_last: Callable[[memoryview, int], int] | None = None
     if engine.can_split_documents(names):
         find_last = engine.find_last_split
-    elif normalizer is not None and engine.only_normalizes and engine.specials.need_one_search(names):
+    elif normalizer is not None and engine.only_normalizes and engine.specials.one_search_suffices(names):
         find_last = None if get_scanner(engine.spec.pretokenizer) is None else _NormalizedSplits(engine).find_last
     find_end = None if find_last is None else make_safe_end_finder(find_last, strings)
 

@@ -168,7 +168,7 @@ class Tokenizer(_fast_path.FastKernels):
         if probability := self._spec.dropout if dropout is None else dropout:
             ids = self._engine.encode_with_dropout(text, allowed, *check_dropout(self._spec, probability, seed))
         else:
-            ids = self._exact_engine.encode(text, allowed)
+            ids = self._engine_without_dropout.encode(text, allowed)
         if not template or self._spec.template is None:
             return ids
         prepended, appended = make_template_arrays(self._spec.template)
@@ -180,7 +180,7 @@ class Tokenizer(_fast_path.FastKernels):
         return self._engine.fast_specials
 
     @cached_property
-    def _exact_engine(self) -> Engine:
+    def _engine_without_dropout(self) -> Engine:
         """The engine without the tokenizer's own dropout."""
         if not self._spec.dropout:
             return self._engine
@@ -203,7 +203,7 @@ class Tokenizer(_fast_path.FastKernels):
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
-        >>> tok.encode_spans([("a<|end|>", True), ("<|end|>"[:3], False)])
+        >>> tok.encode_spans([("a<|end|>", True), ("<|e", False)])
         array([65,  0, 28, 92, 69], dtype=uint32)
 
         """
@@ -362,7 +362,7 @@ class Tokenizer(_fast_path.FastKernels):
             batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, dropout_and_seed, bos_eos)
         else:
             in_place = None if template else out
-            batch = encode_texts(self._exact_engine, texts, n_threads, policy, bos_eos, in_place)
+            batch = encode_texts(self._engine_without_dropout, texts, n_threads, policy, bos_eos, in_place)
         if template and self._spec.template is not None:
             batch = add_template(batch, self._spec.template)
         return write_into(out, batch)
@@ -1102,7 +1102,7 @@ class Tokenizer(_fast_path.FastKernels):
         """
         from bpe.vocab.editing import with_tokens
 
-        return with_specials(self, with_tokens(self._spec, special, added))
+        return share_tables(self, with_tokens(self._spec, special, added))
 
     def unreachable(self) -> NDArray[np.int64]:
         """Find the ids that encoding never produces; int64, ascending.
@@ -1449,7 +1449,7 @@ def check_tokenizer(tokenizer: object) -> None:
         raise TypeError(f"tokenizer is {describe(tokenizer)}; it must be a bpe.Tokenizer: use bpe.Tokenizer.load(path)")
 
 
-def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
+def share_tables(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
     """Make the tokenizer of a spec with more special tokens than a tokenizer, after its ids; it shares the tables."""
     extended = Tokenizer.__new__(Tokenizer)
     extended._set(spec, tokenizer._engine.with_specials(spec))

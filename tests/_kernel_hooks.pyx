@@ -175,10 +175,10 @@ def work_alternated(EncodeJob job, int n):
     cdef bint found = True
     while found:
         found = False
-        for work, buffers in threads:
-            found |= job.encode_next(work, buffers)
-    for work, _ in threads:
-        job.finish(work)
+        for workspace, buffers in threads:
+            found |= job.encode_next(workspace, buffers)
+    for workspace, _ in threads:
+        job.finish(workspace)
 
 
 def utf8(str text):
@@ -191,18 +191,18 @@ def utf8(str text):
 def cache_state(Encoder encoder):
     """Statistics of a tokenizer's word table: a dict of int."""
     cdef SharedWordTable table = encoder.table
-    cdef Workspace work = encoder.idle
+    cdef Workspace workspace = encoder.idle
     idle = 0
-    while work is not None:
-        idle, work = idle + 1, work.next
+    while workspace is not None:
+        idle, workspace = idle + 1, workspace.next
     return {
         "idle": idle,                                      # workspaces
         "words": table.words.n_entries,
-        "room": <size_t>3 << table.size,
+        "room": <size_t>3 << table.log2_lines,
         "long": min(table.words.n_long_words, table.words.max_long_words),
         "kept": table.words.n_long_bytes,
         "spilled": table.words.n_spilled,
         "rejected": table.words.n_rejected,
         "parts": table.inner_parts.n_entries + table.inner_parts.n_long_words,
-        "bytes": <size_t>(256 if table.marks_word_ends else 128) << table.size,
+        "bytes": <size_t>(256 if table.marks_word_ends else 128) << table.log2_lines,
     }

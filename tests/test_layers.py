@@ -267,6 +267,16 @@ def test_the_page_on_the_layout_lists_every_room_in_the_order_of_the_layers() ->
     assert [LEVELS[room] for room in listed] == sorted(LEVELS[room] for room in listed)
 
 
+def test_every_room_lists_its_files() -> None:
+    missing = []
+    for path in sources(PACKAGE):
+        is_header = path.suffix == ".pxd" and not path.with_suffix(".pyx").exists()
+        if path.parent != PACKAGE and path.name != "__init__.py" and (path.suffix in (".py", ".pyx") or is_header):
+            text = (path.parent / "__init__.py").read_text(encoding="utf-8")
+            missing += [] if f"{path.stem}." in text else [path.relative_to(PACKAGE).as_posix()]
+    assert missing == []
+
+
 def test_every_module_imports_only_lower_layers() -> None:
     assert check(PACKAGE) == []
 

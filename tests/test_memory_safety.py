@@ -575,7 +575,7 @@ def test_ranges_outside_their_buffers() -> None:
             _json_tokens.read_vocab(b"{}", start, None)
         with pytest.raises(ValueError, match=f"start is {start}; it must be in the 2 bytes"):
             _json_tokens.find_value_end(b"{}", start)
-    assert safe_points.find_last_safe_point(1, b"a", -5) == safe_points.find_last_safe_point(1, b"", -5) == 0
+    assert safe_points.find_last_split(1, b"a", -5) == safe_points.find_last_split(1, b"", -5) == 0
     assert documents.find_last_string(b"a<|b|>", -5, 99, b"<|") == 1
     assert documents.find_last_string(b"", 0, 0, b"<|") == documents.find_last_string(b"<|", 1, 2, b"<|") == -1
 

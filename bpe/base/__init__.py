@@ -6,13 +6,14 @@ the kernels rely on. The files, in the order in which a call uses them:
 - `_types.pxd` the C types of ids, counts, cells and bytes; `_bounds.pxd` the checks of offsets that come from Python;
   `_cpu.pyx` (`_levels.h`, `_vectors.h`) the vector level of all kernels;
 - `utf8.py` over `_utf8.pyx` (`_transcode.h`, `_utf8.h`): str and bytes as valid UTF-8; `offsets.py`: offsets;
-- `threads.py`, `_team.pyx`, `_interrupts.pyx`: threads per call, jobs split into parts, Ctrl-C in long calls;
+- `threads.py`, `_team.pyx`, `_interrupts.pyx`: threads per call, jobs split into parts, Ctrl-C in long calls, for which
+  `_clock.pxd` has the time and `_atomic.pxd` a number that several threads share;
 - `forks.py` locks and cached properties that a forked process can use;
 - `_memory.pxd` growing arrays and hashes, `_ids.pxd` growing arrays of ids, `_pages.pxd` large pages;
 - `_ordered_output.pyx`, `_result_pool.pyx`, `_id_array.pyx`: the ids of several threads in one array, and its memory;
 - `_visitor.pyx`: what reads ids as they are written; `_id_lists.pyx`: ids as lists of int;
 - `_aho_corasick.pyx` searching in text, `_binary_search.pxd` in numbers, `_string_index.pyx` among strings;
-  `_slices.pyx` copying strings, `_json.pyx` reading JSON;
+  `_slices.pyx` copying strings, `_json.pyx` reading JSON, `_random.pxd` random numbers;
 - `atomic_files.py` files written atomically, `memory_limits.py` sizes such as "2G", `progress.py` progress bars,
   `spelling.py` tokens in visible characters, `fast_dataclasses.py` dataclasses whose definition takes no time.
 

@@ -4,7 +4,7 @@ cdef extern from *:
     const Py_ssize_t NEVER_AGAIN "PY_SSIZE_T_MAX"
 
 cdef struct Watch:            # the watch of one call in one thread; the ids that the call writes are its clock
-    Py_ssize_t next           # ids at the next poll; kernels lower it for other work
+    Py_ssize_t next           # ids at the next poll
     double next_time          # before which a poll does not take the GIL, in seconds
     bint not_main              # this is not the main thread, which alone gets signals
     const Py_ssize_t* stopped  # not 0 after another thread has stopped the work; or NULL
@@ -29,3 +29,13 @@ cdef inline int poll_if_due(Watch* watch, size_t n) except -1 nogil:
     if <Py_ssize_t>n >= watch.next:
         return poll(watch, n)
     return 0
+
+
+cdef inline void restart_count(Watch* watch, size_t n) noexcept nogil:
+    """Count from 0 again, now that the output of n ids is emptied."""
+    watch.next -= n
+
+
+cdef inline void count_work(Watch* watch, size_t n) noexcept nogil:
+    """Count work that writes no ids as n ids."""
+    watch.next -= n

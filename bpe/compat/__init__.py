@@ -7,8 +7,8 @@ There is one module for each library, and none is imported by `import bpe`:
 - `unstable.py` its `encode_with_unstable` and `_encode_bytes`, which ask what the last tokens may become;
 - `huggingface.py` `tokenizers` 0.23: `from bpe.compat.huggingface import Tokenizer`; a tokenizer.json is read by
   `document.py` into the `State` of `state.py`; `core.py` encodes and decodes, `processing.py` truncates and adds
-  the template, and `encoding.py` has the lazy result; `_rows.pyx` is the part of these that each short call runs;
-  `training.py` trains where this package learns the same;
+  the template, `encoding.py` has the lazy result, and `stream_texts.py` what a `DecodeStream` adds; `_rows.pyx` is the
+  part of these that each short call runs; `training.py` trains where this package learns the same;
 - `subword_nmt.py` subword-nmt's `BPE`, with its units of text;
 - `transformers.py` replaces methods of transformers' tokenizers: `accelerate` of one, `patch_transformers` of all;
   `transformers_calls.py` reads the options of calls, which `_calls.pyx` answers, and `transformers_chats.py` renders

@@ -390,38 +390,36 @@ cdef class RowLayout:
 
     cdef object encode_short(self, tokenizer, str text, pair):
         """Encode a short text or pair to a result; NotImplemented for any other."""
-        cdef Workspace work
+        cdef Workspace workspace
         if self.plan.encoder is None or PyUnicode_GET_LENGTH(text) > MAX_SHORT_TEXT:
             return NotImplemented
-        work = self.plan.encoder.take_workspace()
+        workspace = self.plan.encoder.take_workspace()
         try:
-            result = self.encode_in(work, tokenizer, text, pair)
-        except MemoryError:                                # the workspace may be inconsistent: drop it
+            result = self.encode_in(workspace, tokenizer, text, pair)
+        except BaseException as error:
+            self.plan.encoder.abandon(workspace, error)
             raise
-        except BaseException:
-            self.plan.encoder.give_back(work)
-            raise
-        self.plan.encoder.give_back(work)
+        self.plan.encoder.give_back(workspace)
         return result
 
-    cdef object encode_in(self, Workspace work, tokenizer, str text, pair):
+    cdef object encode_in(self, Workspace workspace, tokenizer, str text, pair):
         cdef int64_t bounds[3]
         cdef Row row
         bounds[0] = 0
-        if not append_short(self.plan, work, text):
+        if not append_short(self.plan, workspace, text):
             return NotImplemented
-        bounds[1] = <int64_t>work.out.n
+        bounds[1] = <int64_t>workspace.out.n
         if pair is not None:
-            if not append_short(self.plan, work, pair):
+            if not append_short(self.plan, workspace, pair):
                 return NotImplemented
-            bounds[2] = <int64_t>work.out.n
+            bounds[2] = <int64_t>workspace.out.n
         rows = None
         texts = (text,) if pair is None else (text, pair)
         if self.batch_type is not None:
             rows = new_rows(self.row_type, self.plan, 1)
             row = rows[0]
             row.text = text if pair is None else texts
-        return self.write(tokenizer, texts, work.out.data, bounds, rows, 1, True)
+        return self.write(tokenizer, texts, workspace.out.data, bounds, rows, 1, True)
 
     cdef object write_call(self, tokenizer, list texts, CallFields call, bint is_single):
         """Write the rows of a call."""

@@ -89,5 +89,5 @@ cdef class Row:
 
 
 cdef StateFields get_state(TokenizerFields tokenizer, bint* unchanged)
-cdef bint append_short(PlanFields plan, Workspace work, str text) except -1
+cdef bint append_short(PlanFields plan, Workspace workspace, str text) except -1
 cdef list new_rows(type row_type, source, Py_ssize_t n)

@@ -274,15 +274,15 @@ cdef object encode_ids(PlanFields plan, str text):
     return plan.encode(text) if ids is None else ids
 
 
-cdef bint append_short(PlanFields plan, Workspace work, str text) except -1:
-    """Append the ids of a short text, with `plan.encoder`, which must not be None; False if Python must encode it."""
+cdef bint append_short(PlanFields plan, Workspace workspace, str text) except -1:
+    """Append the ids of a short text, with `plan.encoder`, not None; False if Python must encode it."""
     cdef CodeUnits units
     if plan.only_ascii and not PyUnicode_IS_ASCII(text):
         return False
     if has_no_special(plan, text):
-        return append_short_text(plan.encoder, work, text)
+        return append_short_text(plan.encoder, workspace, text)
     units = get_code_units(text)
     # A longer text is encoded without the GIL, and there an interrupt gives the workspace back.
     if plan.special_encoder is None or max_utf8_size(&units) > MAX_SHORT_TEXT:
         return False
-    return plan.special_encoder.append(work, text)
+    return plan.special_encoder.append(workspace, text)

@@ -35,7 +35,7 @@ from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.text.letters import read_letters_or_utf8
-from bpe.tokenizer import Tokenizer, with_specials
+from bpe.tokenizer import Tokenizer, share_tables
 from bpe.vocab.output_steps import DecodeByteLevel
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import find_common_prefix, may_overlap
@@ -190,7 +190,7 @@ class Core:
         if spellings is not None and len(spellings) == limit:
             self.spellings = [*spellings, *names]
         flags = {token.content: token.flag_names for token in self.added_tokens}
-        return with_specials(native, add_tokens(spec, {name: flags[name] for name in names}, flags))
+        return share_tables(native, add_tokens(spec, {name: flags[name] for name in names}, flags))
 
     def _read_spec(self) -> TokenizerSpec:
         """Read the tokenizer.json; raises FormatError where the native tokenizer cannot."""

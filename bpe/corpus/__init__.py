@@ -7,11 +7,13 @@ files, in the order in which text meets them:
 - `listing.py` finds the files that paths name, locally and through fsspec; `_listing.pyx` measures many of them;
 - `streams.py` opens and decompresses a file's text, with a thread that reads ahead;
 - `_file_reader.pyx` reads text and JSON Lines in small blocks, by several threads and without Python code;
-  `_sequential_reader.pyx` does so for what has to be read in order, compressed text and CSV;
-- `reading.py` reads other text block by block, checks its first bytes, and cuts at positions that the caller finds;
+  `_sequential_reader.pyx` does so for what has to be read in order, compressed text and CSV; `_json_fields.pyx` and
+  `_csv_rows.pyx` take the texts out of lines and rows;
+- `reading.py` reads other text block by block and cuts at positions that the caller finds; `contents.py` checks the
+  first bytes;
 - `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones;
 - `blocks.py` divides texts in memory into blocks, and finds the documents of a block;
-- `documents.py` reads the rows of Arrow arrays as documents, without a copy.
+- `documents.py` reads the rows of Arrow arrays as documents, without a copy; `_content_hash.pyx` hashes documents.
 
 Invariants: joined, the blocks of a text are its bytes; the text is valid UTF-8 unless the caller allows other bytes
 (`encoding_errors`); a file that gets shorter while it is read is an error, not a crash, since files are read and not

@@ -11,7 +11,7 @@ from bpe.base._aho_corasick import Finder
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import Bytes
 from bpe.count._word_table import WordTable
-from bpe.pretokenize._safe_points import find_last_safe_point, find_next_safe_point
+from bpe.pretokenize._safe_points import find_last_split, find_next_split
 from bpe.pretokenize.patterns import WHOLE_TEXT
 from bpe.pretokenize.preparing import TextPreparer
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, get_scanner
@@ -69,7 +69,7 @@ class Splitter:
         elif self.scanner is None or self.changes_text:
             return None
         else:
-            find_next = partial(find_next_safe_point, self.scanner)
+            find_next = partial(find_next_split, self.scanner)
 
         def find_split(text: Bytes, offset: int) -> int:
             while (offset := find_next(text, offset)) < len(text):
@@ -88,7 +88,7 @@ class Splitter:
             return make_safe_end_finder(find_last_line, separators + self.special_tokens)
         if self.scanner is None or self.scanner == WHOLE_TEXT or self.changes_text:
             return make_document_end_finder(separators, keep_separator)
-        return make_safe_end_finder(partial(find_last_safe_point, self.scanner), separators + self.special_tokens)
+        return make_safe_end_finder(partial(find_last_split, self.scanner), separators + self.special_tokens)
 
     def list_unsplittable(self, separators: list[bytes], keep_separator: bool) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""

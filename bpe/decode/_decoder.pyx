@@ -261,7 +261,7 @@ def with_fast_decode(method, bint as_text):
 
 
 cdef Py_ssize_t copy_kept(const token_t* ids, Py_ssize_t n, bytes is_kept, token_t* out):
-    """Copy the ids that are not 0 in `is_kept`; their number. `out` may be the ids."""
+    """Copy the ids that are not 0 in `is_kept`; returns their number. `out` may be the ids."""
     cdef Py_ssize_t i, n_kept = 0, limit = len(is_kept)
     for i in range(n):
         if ids[i] < <size_t>limit and PyBytes_AS_STRING(is_kept)[ids[i]]:

@@ -8,9 +8,9 @@ text meets them:
   build on it, with `words.py`, which encodes one word in plain Python; `models` has what turns pretokens into ids, for
   each kind of model;
 - `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;
-- `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather pieces, `_piece_splitter.pyx` splits them
-  where `_split_filter.pyx` allows it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` (`_cache_lookup.h`,
-  `_word_table.h`) or by merging;
+- `_special_encoder.pyx` texts with special tokens, `_prompts.pyx` blocks of prompts, `_encoder.pyx` one text:
+  `_chunk.pxd` and `_chunk_filler.pyx` gather pieces, `_piece_splitter.pyx` splits them where `_split_filter.pyx` allows
+  it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` (`_cache_lookup.h`, `_word_table.h`) or by merging;
 - `_unmerged_words.pyx` and `_cache_seeds.pyx` fill the cache, with what `tables.py` finds; `_workspace.pyx` is a call's
   memory.
 

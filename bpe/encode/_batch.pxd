@@ -72,15 +72,15 @@ cdef class EncodeJob:
     cdef object single_part_ids        # the ids of a single part
 
     cdef bint keep_error(self, ThreadBuffers buffers, error) except -1
-    cdef int finish(self, Workspace work) except -1
+    cdef int finish(self, Workspace workspace) except -1
     cdef ThreadBuffers new_buffers(self)
     cdef int allocate_shared(self) except -1
-    cdef bint encode_next(self, Workspace work, ThreadBuffers buffers) except -1 nogil
+    cdef bint encode_next(self, Workspace workspace, ThreadBuffers buffers) except -1 nogil
     cdef Py_ssize_t take_part(self) noexcept nogil
-    cdef int encode_and_deliver(self, Workspace work, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil
-    cdef Py_ssize_t encode_part(self, Workspace work, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil
+    cdef int encode_and_deliver(self, Workspace workspace, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil
+    cdef Py_ssize_t encode_part(self, Workspace workspace, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil
     cdef Py_ssize_t encode_items(
-        self, Workspace work, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
+        self, Workspace workspace, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
     ) except -2 nogil
 
 

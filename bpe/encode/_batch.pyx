@@ -13,7 +13,7 @@ from bpe.base._interrupts import StoppedError
 from bpe.base._atomic cimport store
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._ordered_output cimport OrderedIds
-from bpe.base._interrupts cimport begin_long_watch, begin_watch
+from bpe.base._interrupts cimport begin_long_watch, begin_watch, restart_count
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -188,38 +188,37 @@ cdef class EncodeJob:
     def work(self):
         """Encode parts until none is left: each thread calls this."""
         cdef ThreadBuffers buffers = self.new_buffers()
-        cdef Workspace work = self.encoder.take_workspace()
+        cdef Workspace workspace = self.encoder.take_workspace()
         if self.n_bytes < LONG_JOB_BYTES:
-            begin_watch(&work.scratch.watch)
+            begin_watch(&workspace.scratch.watch)
         else:
-            begin_long_watch(&work.scratch.watch)
-        work.scratch.watch.stopped = &self.stopped
+            begin_long_watch(&workspace.scratch.watch)
+        workspace.scratch.watch.stopped = &self.stopped
         try:
             with nogil:
-                while self.encode_next(work, buffers):
+                while self.encode_next(workspace, buffers):
                     pass
         except BaseException as error:
             if self.keep_error(buffers, error):
-                self.finish(work)
+                self.finish(workspace)
                 return
             self.stop()
-            if not isinstance(error, MemoryError):         # after which the workspace may be inconsistent
-                self.encoder.give_back(work)
+            self.encoder.abandon(workspace, error)
             if not isinstance(error, StoppedError):
                 raise
         else:
-            self.finish(work)
+            self.finish(workspace)
 
     cdef bint keep_error(self, ThreadBuffers buffers, error) except -1:
         """Keep an error that ends the work of its thread only; False if there is none such."""
         return False
 
-    cdef int finish(self, Workspace work) except -1:
+    cdef int finish(self, Workspace workspace) except -1:
         """End a thread's work when no part is left."""
-        if self.n_parts == 1 and work.out.n:
-            self.single_part_ids = self.encoder.take_ids(work)
+        if self.n_parts == 1 and workspace.out.n:
+            self.single_part_ids = self.encoder.take_ids(workspace)
         else:
-            self.encoder.give_back(work)
+            self.encoder.give_back(workspace)
         return 0
 
     def stop(self):
@@ -231,16 +230,16 @@ cdef class EncodeJob:
     cdef ThreadBuffers new_buffers(self):
         return ThreadBuffers(min(self.n_items, <Py_ssize_t>MAX_FRAGMENTS))
 
-    cdef bint encode_next(self, Workspace work, ThreadBuffers buffers) except -1 nogil:
+    cdef bint encode_next(self, Workspace workspace, ThreadBuffers buffers) except -1 nogil:
         """Encode the next part; False if there is none."""
         cdef Py_ssize_t part = self.take_part()
         if part >= self.n_parts:
             return False
         if self.n_parts > 1:
-            self.encode_and_deliver(work, buffers, part)
+            self.encode_and_deliver(workspace, buffers, part)
         else:
-            prepare_output(work, self.n_bytes)
-            self.unknown_item = self.encode_items(work, buffers, 0, self.n_items)
+            prepare_output(workspace, self.n_bytes)
+            self.unknown_item = self.encode_items(workspace, buffers, 0, self.n_items)
         return True
 
     cdef Py_ssize_t take_part(self) noexcept nogil:
@@ -251,29 +250,29 @@ cdef class EncodeJob:
             self.n_taken += 1
         return part
 
-    cdef int encode_and_deliver(self, Workspace work, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil:
+    cdef int encode_and_deliver(self, Workspace workspace, ThreadBuffers buffers, Py_ssize_t part) except -1 nogil:
         """Encode a part and deliver its ids."""
-        cdef Py_ssize_t unknown_item = self.encode_part(work, buffers, part)
+        cdef Py_ssize_t unknown_item = self.encode_part(workspace, buffers, part)
         if unknown_item >= 0:
             with self.lock:
                 self.unknown_item = unknown_item if self.unknown_item < 0 else min(unknown_item, self.unknown_item)
-        work.scratch.watch.next -= work.out.n            # the next part counts from 0
-        return self.output.finish(part, &work.out)
+        restart_count(&workspace.scratch.watch, workspace.out.n)
+        return self.output.finish(part, &workspace.out)
 
-    cdef Py_ssize_t encode_part(self, Workspace work, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil:
+    cdef Py_ssize_t encode_part(self, Workspace workspace, ThreadBuffers buffers, Py_ssize_t part) except -2 nogil:
         """Encode a part; returns its first item with a symbol that has no id, or -1."""
-        return self.encode_items(work, buffers, self.parts[part], self.parts[part + 1])
+        return self.encode_items(workspace, buffers, self.parts[part], self.parts[part + 1])
 
     cdef Py_ssize_t encode_items(
-        self, Workspace work, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
+        self, Workspace workspace, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
     ) except -2 nogil:
         """Encode items `start` to `end`; returns the first with a symbol that has no id, or -1."""
         cdef Py_ssize_t n, unknown_item = -1
         while start < end:
-            n = feed_items(self, work, buffers, start, end)
-            self.encoder.encode_feed(work, &self.counts[start + 1])
-            if work.unknown_fragment >= 0 and unknown_item < 0:
-                unknown_item = start + work.unknown_fragment
+            n = feed_items(self, workspace, buffers, start, end)
+            self.encoder.encode_feed(workspace, &self.counts[start + 1])
+            if workspace.unknown_fragment >= 0 and unknown_item < 0:
+                unknown_item = start + workspace.unknown_fragment
             start += n
         return unknown_item
 
@@ -357,35 +356,35 @@ cdef int add_part(EncodeJob job, Py_ssize_t first) except -1:
 
 
 cdef Py_ssize_t feed_items(
-    EncodeJob job, Workspace work, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
+    EncodeJob job, Workspace workspace, ThreadBuffers buffers, Py_ssize_t start, Py_ssize_t end
 ) except -1 nogil:
     """Feed the encoder with items from `start` on, as many as there is room for; returns their number."""
-    cdef const Item* text = &job.items[start]
+    cdef const Item* item = &job.items[start]
     cdef Fragment* fragment = buffers.fragments
-    cdef bint copied = is_copied(job, text)
+    cdef bint copied = is_copied(job, item)
     cdef Py_ssize_t n = 0, used = 0, max_used
-    while n < MAX_FRAGMENTS and start + n < end and is_copied(job, text) == copied:
-        fragment.text, fragment.size, fragment.token = text.units.data, text.units.n, text.token
-        if copied and text.units.n > 0:
-            max_used = used + max_utf8_size(&text.units) + UTF8_PADDING
+    while n < MAX_FRAGMENTS and start + n < end and is_copied(job, item) == copied:
+        fragment.text, fragment.size, fragment.token = item.units.data, item.units.n, item.token
+        if copied and item.units.n > 0:
+            max_used = used + max_utf8_size(&item.units) + UTF8_PADDING
             if n and max_used > TRANSCODE_BYTES:
                 break
             buffers.reserve(max(max_used, <Py_ssize_t>TRANSCODE_BYTES))  # enough for all but a long first one
             fragment.text = buffers.utf8 + used
-            if text.units.width:
-                fragment.size = to_utf8(&text.units, buffers.utf8 + used)
+            if item.units.width:
+                fragment.size = to_utf8(&item.units, buffers.utf8 + used)
             else:
-                memcpy(buffers.utf8 + used, text.units.data, text.units.n)
+                memcpy(buffers.utf8 + used, item.units.data, item.units.n)
             used += fragment.size
         n += 1
-        text += 1
+        item += 1
         fragment += 1
-    begin_feed(work.feed, buffers.fragments, n, job.encoder.scanner)
+    begin_feed(workspace.feed, buffers.fragments, n, job.encoder.scanner)
     if copied or job.buffer_end != NULL:
-        work.feed.in_one_buffer = True
-        work.feed.readable = job.buffer_end
+        workspace.feed.in_one_buffer = True
+        workspace.feed.readable = job.buffer_end
         if copied:
-            work.feed.readable = buffers.utf8 + used
+            workspace.feed.readable = buffers.utf8 + used
     return n
 
 
@@ -422,23 +421,21 @@ cdef Py_ssize_t visit_spans(
     Py_ssize_t n,
 ) except -2:
     """Give a visitor the ids of n texts in `size` bytes: text i has `sizes[i]` bytes from `text + starts[i]` on."""
-    cdef Workspace work = encoder.take_workspace()
+    cdef Workspace workspace = encoder.take_workspace()
     cdef Py_ssize_t unknown
-    begin_watch(&work.scratch.watch)
+    begin_watch(&workspace.scratch.watch)
     try:
         with nogil:
-            unknown = visit_texts(encoder, work, visitor, text, size, starts, sizes, n)
-    except MemoryError:                                    # the workspace may be inconsistent: drop it
+            unknown = visit_texts(encoder, workspace, visitor, text, size, starts, sizes, n)
+    except BaseException as error:
+        encoder.abandon(workspace, error)
         raise
-    except BaseException:
-        encoder.give_back(work)
-        raise
-    encoder.give_back(work)
+    encoder.give_back(workspace)
     return unknown
 
 
 cdef Py_ssize_t visit_texts(
-    Encoder encoder, Workspace work, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
+    Encoder encoder, Workspace workspace, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
     const int64_t* sizes, Py_ssize_t n,
 ) except -2 nogil:
     """Give a visitor the ids of n texts, encoded in this workspace."""
@@ -451,19 +448,21 @@ cdef Py_ssize_t visit_texts(
         n_given = min(n - n_done, <Py_ssize_t>VISIT_TEXTS)
         for i in range(n_given):
             fragments[i].text, fragments[i].size = text + starts[n_done + i], sizes[n_done + i]
-        begin_feed(work.feed, fragments, n_given, encoder.scanner)
-        work.feed.in_one_buffer, work.feed.readable = True, text + size
+        begin_feed(workspace.feed, fragments, n_given, encoder.scanner)
+        workspace.feed.in_one_buffer, workspace.feed.readable = True, text + size
         fragment_start, n_visited, more = 0, 0, True
         while more:
-            more = encoder.encode_chunk(work, lengths, &fragment_start)
-            if work.unknown_fragment >= 0:
-                return n_done + work.unknown_fragment
-            if work.out.n >= VISIT_IDS or not more:
-                visitor.take(work.out.data, work.out.n, lengths + n_visited, work.feed.n_done - n_visited)
-                n_visited = work.feed.n_done
+            more = encoder.encode_chunk(workspace, lengths, &fragment_start)
+            if workspace.unknown_fragment >= 0:
+                return n_done + workspace.unknown_fragment
+            if workspace.out.n >= VISIT_IDS or not more:
+                visitor.take(
+                    workspace.out.data, workspace.out.n, lengths + n_visited, workspace.feed.n_done - n_visited
+                )
+                n_visited = workspace.feed.n_done
                 # Now negative (it wraps): `out.n - fragment_start` still counts the ids that were visited.
-                fragment_start -= work.out.n
-                work.scratch.watch.next -= work.out.n
-                work.out.n = 0
+                fragment_start -= workspace.out.n
+                restart_count(&workspace.scratch.watch, workspace.out.n)
+                workspace.out.n = 0
         n_done += n_given
     return -1

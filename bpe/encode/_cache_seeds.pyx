@@ -11,7 +11,7 @@ from bpe.base._bounds cimport check_offsets
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._unmerged_words cimport UnmergedWords
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY, MAX_SHORT_WORD, WordTable, SharedWordTable, enter_word, prefetch_line, hash_word, load_short_key,
+    EMPTY_KEY, MAX_SHORT_WORD, CachedWords, SharedWordTable, enter_word, prefetch_line, hash_word, load_short_key,
 )
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint8_t, uint64_t
@@ -68,7 +68,7 @@ cdef class CacheSeeds:
         """Enter the seeds into an empty table; none if they would take more than three quarters of it."""
         cdef const byte_t* end = &self.blob[0] + self.blob.shape[0]
         cdef const byte_t* word
-        cdef WordTable* words[PREFETCH_AHEAD]
+        cdef CachedWords* words[PREFETCH_AHEAD]
         cdef uint64_t lo[PREFETCH_AHEAD]
         cdef uint64_t hi[PREFETCH_AHEAD]
         cdef uint64_t hashed[PREFETCH_AHEAD]

@@ -33,17 +33,18 @@ cdef class Encoder:
     cdef SharedWordTable table      # the current one
     cdef Workspace idle       # the last one that was given back; `next` links the others
 
-    cdef int encode_feed(self, Workspace work, int64_t* lengths) except -1 nogil
-    cdef bint encode_chunk(self, Workspace work, int64_t* lengths, size_t* fragment_start) except -1 nogil
-    cdef bint encode_until(self, Workspace work, const Fragment* fragment, size_t max_ids) except -1
-    cdef Py_ssize_t count_ids(self, Workspace work, const Fragment* fragment) except -2
+    cdef int encode_feed(self, Workspace workspace, int64_t* lengths) except -1 nogil
+    cdef bint encode_chunk(self, Workspace workspace, int64_t* lengths, size_t* fragment_start) except -1 nogil
+    cdef bint encode_until(self, Workspace workspace, const Fragment* fragment, size_t max_ids) except -1
+    cdef Py_ssize_t count_ids(self, Workspace workspace, const Fragment* fragment) except -2
     cdef Py_ssize_t find_next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil
     cdef Py_ssize_t find_next_split_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t find_last_split_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     cdef Workspace take_workspace(self)
-    cdef int give_back(self, Workspace work) except -1
-    cdef object take_ids(self, Workspace work)
+    cdef int give_back(self, Workspace workspace) except -1
+    cdef int abandon(self, Workspace workspace, error) except -1
+    cdef object take_ids(self, Workspace workspace)
 
 
-cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1
-cdef int encode_feed_without_gil(Encoder encoder, Workspace work, Py_ssize_t size) except -1
+cdef int encode_fragment(Encoder encoder, Workspace workspace, const Fragment* fragment) except -1
+cdef int encode_feed_without_gil(Encoder encoder, Workspace workspace, Py_ssize_t size) except -1

@@ -20,8 +20,8 @@ from bpe.base._binary_search cimport lower_bound
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._id_array cimport as_array
 from bpe.base._id_lists cimport make_list
-from bpe.base._ids cimport append_id, reserve
-from bpe.base._interrupts cimport begin_watch, poll_if_due
+from bpe.base._ids cimport Ids, append_id, reserve
+from bpe.base._interrupts cimport begin_watch, poll_if_due, restart_count
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, to_utf8
@@ -81,9 +81,10 @@ cdef class Encoder:
     def set_unmerged_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint even_if_merged):
         """Encode word i, `blob[offsets[i]:offsets[i + 1]]`, as the token `ids[i]`, without merging.
 
-        Unless `even_if_merged`, only words with other ids by merging are entered. Called once, before any encoding.
+        A word that merging makes this token anyway is left out, unless `even_if_merged`. Called once, before any
+        encoding.
         """
-        cdef Workspace work = Workspace(0)
+        cdef Workspace workspace = Workspace(0)
         cdef TokenTree tree = self.piece_encoder.merger.tree
         cdef Py_ssize_t i, n = ids.shape[0]
         cdef const byte_t* data = blob
@@ -98,9 +99,9 @@ cdef class Encoder:
                     if tree.is_ordered:
                         keep[i] = not tree.merges_to_itself[ids[i]]
                         continue
-                    work.out.n = 0
-                    merge_piece(self.piece_encoder, work, data + offsets[i], offsets[i + 1] - offsets[i], WHOLE)
-                    keep[i] = work.out.n != 1 or work.out.data[0] != ids[i]
+                    workspace.out.n = 0
+                    merge_piece(self.piece_encoder, workspace, data + offsets[i], offsets[i + 1] - offsets[i], WHOLE)
+                    keep[i] = workspace.out.n != 1 or workspace.out.data[0] != ids[i]
         word_indices = np.flatnonzero(is_kept).astype(np.int64)  # intp is another type on some systems
         if not len(word_indices):
             return
@@ -112,7 +113,7 @@ cdef class Encoder:
     def keep_pretokens_whole(self):
         """Split no pretoken. For vocabularies in which most pretokens are whole words; call it before `finish`.
 
-        Then the word cache has whole words, too: no part of a pretoken can have the key of one.
+        The word cache may then hold unmerged words too, since no part of a pretoken has the same key.
         """
         self.split_filter = SplitFilter(False)
         self.piece_encoder.keeps_pretokens_whole = True
@@ -132,79 +133,76 @@ cdef class Encoder:
 
     # Chunks -----------------------------------------------------------------------------------------------------------
 
-    cdef int encode_feed(self, Workspace work, int64_t* lengths) except -1 nogil:
+    cdef int encode_feed(self, Workspace workspace, int64_t* lengths) except -1 nogil:
         """Write the ids of everything in the feed; `lengths` gets the number of ids of each fragment, unless NULL."""
-        cdef size_t fragment_start = work.out.n
-        while self.encode_chunk(work, lengths, &fragment_start):
+        cdef size_t fragment_start = workspace.out.n
+        while self.encode_chunk(workspace, lengths, &fragment_start):
             pass
         return 0
 
-    cdef bint encode_chunk(self, Workspace work, int64_t* lengths, size_t* fragment_start) except -1 nogil:
+    cdef bint encode_chunk(self, Workspace workspace, int64_t* lengths, size_t* fragment_start) except -1 nogil:
         """Encode one chunk of pieces; False at the end of the feed.
 
         `fragment_start` is where the ids of the current fragment begin in the output; before the first chunk, where the
         output ends.
         """
-        cdef Chunk* chunk = work.chunk
-        cdef Feed* feed = work.feed
+        cdef Chunk* chunk = workspace.chunk
+        cdef Feed* feed = workspace.feed
         cdef Py_ssize_t i, piece = 0
-        if get_state(work.cache.table) != CURRENT:
-            replace_table(self, work)
-        fill_chunk(chunk, feed, &self.split_filter.tables, &work.cache, select_cache(self.piece_encoder, work, INNER))
+        if get_state(workspace.cache.table) != CURRENT:
+            replace_table(self, workspace)
+        fill_chunk(
+            chunk, feed, &self.split_filter.tables, &workspace.cache, select_cache(self.piece_encoder, workspace, INNER)
+        )
         if chunk.n == 0 and chunk.n_fragment_ends == 0:
             return False
-        poll_if_due(&work.scratch.watch, work.out.n)
-        self.piece_encoder.look_up(work)
+        poll_if_due(&workspace.scratch.watch, workspace.out.n)
+        self.piece_encoder.look_up(workspace)
         for i in range(chunk.n_fragment_ends):
-            emit_pieces(self, work, piece, chunk.fragment_ends[i].piece, True)
+            emit_pieces(self, workspace, piece, chunk.fragment_ends[i].piece, True)
             piece = chunk.fragment_ends[i].piece
             if feed.fragments[chunk.fragment_ends[i].fragment].size < 0:
-                append_id(&work.out, feed.fragments[chunk.fragment_ends[i].fragment].token)
+                append_id(&workspace.out, feed.fragments[chunk.fragment_ends[i].fragment].token)
             if lengths != NULL:
-                lengths[chunk.fragment_ends[i].fragment] = <int64_t>(work.out.n - fragment_start[0])
-            if work.unknown and work.unknown_fragment < 0:
-                work.unknown_fragment = chunk.fragment_ends[i].fragment
-            fragment_start[0] = work.out.n
-        emit_pieces(self, work, piece, chunk.n, False)
+                lengths[chunk.fragment_ends[i].fragment] = <int64_t>(workspace.out.n - fragment_start[0])
+            if workspace.unknown and workspace.unknown_fragment < 0:
+                workspace.unknown_fragment = chunk.fragment_ends[i].fragment
+            fragment_start[0] = workspace.out.n
+        emit_pieces(self, workspace, piece, chunk.n, False)
         return True
 
-    cdef Py_ssize_t count_ids(self, Workspace work, const Fragment* fragment) except -2:
+    cdef Py_ssize_t count_ids(self, Workspace workspace, const Fragment* fragment) except -2:
         """Count the ids of one text without the GIL; -1 if it has unknown symbols. No more ids are kept than a chunk's.
         """
         cdef Py_ssize_t n = 0
         cdef size_t fragment_start = 0
         cdef bint more = True
-        begin_feed(work.feed, fragment, 1, self.scanner)
-        begin_watch(&work.scratch.watch)
+        begin_feed(workspace.feed, fragment, 1, self.scanner)
+        begin_watch(&workspace.scratch.watch)
         try:
             with nogil:
-                while more and not work.unknown:
-                    more = self.encode_chunk(work, NULL, &fragment_start)
-                    n += work.out.n
-                    # The output is emptied, and the position of the next poll counts from its start.
-                    work.scratch.watch.next -= work.out.n
-                    work.out.n = 0
-        except MemoryError:                                # the workspace may be inconsistent: drop it
+                while more and not workspace.unknown:
+                    more = self.encode_chunk(workspace, NULL, &fragment_start)
+                    n += workspace.out.n
+                    restart_count(&workspace.scratch.watch, workspace.out.n)
+                    workspace.out.n = 0
+        except BaseException as error:
+            self.abandon(workspace, error)
             raise
-        except BaseException:
-            self.give_back(work)
-            raise
-        return -1 if work.unknown else n
+        return -1 if workspace.unknown else n
 
-    cdef bint encode_until(self, Workspace work, const Fragment* fragment, size_t max_ids) except -1:
+    cdef bint encode_until(self, Workspace workspace, const Fragment* fragment, size_t max_ids) except -1:
         """Write ids of one text, without the GIL, by chunks until there are more than `max_ids`; True at its end."""
         cdef size_t fragment_start = 0
         cdef bint more = True
-        begin_feed(work.feed, fragment, 1, self.scanner)
-        begin_watch(&work.scratch.watch)
+        begin_feed(workspace.feed, fragment, 1, self.scanner)
+        begin_watch(&workspace.scratch.watch)
         try:
             with nogil:
-                while more and work.out.n <= max_ids:
-                    more = self.encode_chunk(work, NULL, &fragment_start)
-        except MemoryError:                                # the workspace may be inconsistent: drop it
-            raise
-        except BaseException:
-            self.give_back(work)
+                while more and workspace.out.n <= max_ids:
+                    more = self.encode_chunk(workspace, NULL, &fragment_start)
+        except BaseException as error:
+            self.abandon(workspace, error)
             raise
         return not more
 
@@ -278,7 +276,7 @@ cdef class Encoder:
 
     def encode(self, text):
         """Encode one str or bytes: (uint32 array, whether all symbols have an id)."""
-        cdef Workspace work = self.take_workspace()
+        cdef Workspace workspace = self.take_workspace()
         cdef Fragment fragment
         cdef bytes data
         if isinstance(text, str) and PyUnicode_IS_ASCII(text):
@@ -286,101 +284,107 @@ cdef class Encoder:
         else:
             data = text.encode() if isinstance(text, str) else text
             fragment.text, fragment.size = data, len(data)
-        encode_fragment(self, work, &fragment)
-        all_known = not work.unknown
-        return self.take_ids(work), all_known
+        encode_fragment(self, workspace, &fragment)
+        all_known = not workspace.unknown
+        return self.take_ids(workspace), all_known
 
     def encode_pretokens(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
         """Encode a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
-        cdef Workspace work
+        cdef Workspace workspace
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False, True)
-        work = self.take_workspace()
+        workspace = self.take_workspace()
         if starts.shape[0] and self.piece_rules is not None:
-            prepare_output(work, text.shape[0])
-            encode_long_pretokens(self, work, &text[0], starts, ends)
+            prepare_output(workspace, text.shape[0])
+            encode_long_pretokens(self, workspace, &text[0], starts, ends)
         elif starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
-            begin_feed(work.feed, &fragment, 1, -1)
-            work.feed.given_starts, work.feed.given_ends, work.feed.n_given = &starts[0], &ends[0], starts.shape[0]
-            encode_feed_without_gil(self, work, fragment.size)
-        all_known = not work.unknown
-        return self.take_ids(work), all_known
+            begin_feed(workspace.feed, &fragment, 1, -1)
+            workspace.feed.given_starts, workspace.feed.given_ends = &starts[0], &ends[0]
+            workspace.feed.n_given = starts.shape[0]
+            encode_feed_without_gil(self, workspace, fragment.size)
+        all_known = not workspace.unknown
+        return self.take_ids(workspace), all_known
 
     def encode_pretoken(self, bytes piece):
         """Encode one pretoken, merged without cache, to a list; NO_TOKEN for symbols without an id."""
-        cdef Workspace work = Workspace(0)
+        cdef Workspace workspace = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
             if self.piece_encoder.unmerged_words is not None:
                 token = self.piece_encoder.unmerged_words.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
-            self.full_merger.merge(piece, len(piece), False, &work.scratch, &work.out, &work.unknown)
-        return make_list(work.out.data, <Py_ssize_t>work.out.n)
+            self.full_merger.merge(piece, len(piece), False, &workspace.scratch, &workspace.out, &workspace.unknown)
+        return make_list(workspace.out.data, <Py_ssize_t>workspace.out.n)
 
     # Workspaces -------------------------------------------------------------------------------------------------------
 
     cdef Workspace take_workspace(self):
         """Take an idle workspace, or make a new one."""
-        cdef Workspace work
+        cdef Workspace workspace
         with cython.critical_section(self):
-            work = self.idle
-            if work is not None:
-                self.idle = work.next
-                work.next = None
-                return work
-        work = Workspace(self.max_table_bytes, self.piece_encoder.marks_word_ends)
-        work.pool = self.pool
+            workspace = self.idle
+            if workspace is not None:
+                self.idle = workspace.next
+                workspace.next = None
+                return workspace
+        workspace = Workspace(self.max_table_bytes, self.piece_encoder.marks_word_ends)
+        workspace.pool = self.pool
         if self.piece_rules is not None:
-            work.feed.cuts, work.feed.pretoken_rules = &self.piece_rules.cuts, &self.piece_rules.pretoken_rules
+            workspace.feed.cuts = &self.piece_rules.cuts
+            workspace.feed.pretoken_rules = &self.piece_rules.pretoken_rules
         with cython.critical_section(self):
             if self.table is None:
                 self.table = make_table(self, None)
-            work.use(self.table)
-        return work
+            workspace.use(self.table)
+        return workspace
 
-    cdef int give_back(self, Workspace work) except -1:
+    cdef int give_back(self, Workspace workspace) except -1:
         """Make a workspace idle."""
-        work.reset()
+        workspace.reset()
         with cython.critical_section(self):
-            if work.table is not self.table:
-                work.use(self.table)
-            work.next = self.idle
-            self.idle = work
+            if workspace.table is not self.table:
+                workspace.use(self.table)
+            workspace.next = self.idle
+            self.idle = workspace
         return 0
 
-    cdef object take_ids(self, Workspace work):
+    cdef int abandon(self, Workspace workspace, error) except -1:
+        """Give a workspace back after an error; after a MemoryError it may be inconsistent, and is dropped."""
+        return 0 if isinstance(error, MemoryError) else self.give_back(workspace)
+
+    cdef object take_ids(self, Workspace workspace):
         """Return the output as an array, and give the workspace back."""
-        ids = as_array(&work.out, work.pool, &work.block)
-        self.give_back(work)
+        ids = as_array(&workspace.out, workspace.pool, &workspace.block)
+        self.give_back(workspace)
         return ids
 
 
 # Writing the ids of a chunk -------------------------------------------------------------------------------------------
 
 
-cdef int emit(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+cdef int emit(Encoder encoder, Workspace workspace, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
     """Write the ids of pieces of the chunk, whatever pretokens they are in."""
-    cdef const uint64_t* values = work.chunk.values
+    cdef const uint64_t* values = workspace.chunk.values
     cdef token_t* out
     while True:
-        reserve(&work.out, MAX_EMITTED_IDS * (end - start) + 16)
-        out = work.out.data + work.out.n
-        start += emit_values(values + start, end - start, work.cache.table.spilled, &out)
-        work.out.n = out - work.out.data
+        reserve(&workspace.out, MAX_EMITTED_IDS * (end - start) + 16)
+        out = workspace.out.data + workspace.out.n
+        start += emit_values(values + start, end - start, workspace.cache.table.spilled, &out)
+        workspace.out.n = out - workspace.out.data
         if start >= end:
             return 0
         if values[start]:
-            emit_spilled(work, values[start])
+            emit_spilled(workspace, values[start])
         else:
-            emit_uncached(encoder, work, start)
+            emit_uncached(encoder, workspace, start)
         start += 1
 
 
-cdef int emit_uncached(Encoder encoder, Workspace work, Py_ssize_t piece) except -1 nogil:
+cdef int emit_uncached(Encoder encoder, Workspace workspace, Py_ssize_t piece) except -1 nogil:
     """Write the ids of a piece of the chunk that has no value."""
-    cdef Chunk* chunk = work.chunk
+    cdef Chunk* chunk = workspace.chunk
     cdef size_t index = lower_bound(chunk.longer, chunk.n_longer, <uint16_t>piece)
     cdef const byte_t* word
     cdef Py_ssize_t size
@@ -393,76 +397,75 @@ cdef int emit_uncached(Encoder encoder, Workspace work, Py_ssize_t piece) except
     if encoder.piece_encoder.unmerged_words is not None and chunk.roles[piece] == WHOLE:
         token = encoder.piece_encoder.unmerged_words.find(word, size)
     if token == NO_TOKEN:
-        return merge_piece(encoder.piece_encoder, work, word, size, chunk.roles[piece])
-    return append_id(&work.out, token)
+        return merge_piece(encoder.piece_encoder, workspace, word, size, chunk.roles[piece])
+    return append_id(&workspace.out, token)
 
 
 cdef int emit_pieces(
-    Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end, bint text_ends
+    Encoder encoder, Workspace workspace, Py_ssize_t start, Py_ssize_t end, bint text_ends
 ) except -1 nogil:
     """Write the ids of pieces `start` to `end` of the chunk.
 
     Those of a superword vocabulary are merged on; unless a text ends with them, the last low tokens stay in `low`.
     """
+    cdef Ids* low = &workspace.pending_low
     cdef size_t n_merged
     if encoder.high_merges is None:
-        return emit(encoder, work, start, end)
-    work.out, work.pending_low = work.pending_low, work.out
+        return emit(encoder, workspace, start, end)
+    workspace.out, workspace.pending_low = workspace.pending_low, workspace.out
     try:
-        emit_low_tokens(encoder, work, start, end)
+        emit_low_tokens(encoder, workspace, start, end)
     finally:
-        work.out, work.pending_low = work.pending_low, work.out
+        workspace.out, workspace.pending_low = workspace.pending_low, workspace.out
     n_merged = encoder.high_merges.merge(
-        work.pending_low.data, work.pending_low.n, &work.n_in_open_run, text_ends, &work.scratch, &work.out
+        low.data, low.n, &workspace.n_in_open_run, text_ends, &workspace.scratch, &workspace.out
     )
-    work.pending_low.n -= n_merged
-    if n_merged and work.pending_low.n:
-        memmove(work.pending_low.data, work.pending_low.data + n_merged, work.pending_low.n * sizeof(token_t))
+    low.n -= n_merged
+    if n_merged and low.n:
+        memmove(low.data, low.data + n_merged, low.n * sizeof(token_t))
     return 0
 
 
-cdef int emit_low_tokens(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+cdef int emit_low_tokens(Encoder encoder, Workspace workspace, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
     """Write the low tokens of pieces, with a PRETOKEN_BREAK between two pretokens."""
-    cdef Chunk* chunk = work.chunk
+    cdef Chunk* chunk = workspace.chunk
     cdef Py_ssize_t pretoken_start
     while chunk.next_pretoken < chunk.n_pretokens and chunk.pretokens[chunk.next_pretoken] < end:
         pretoken_start = chunk.pretokens[chunk.next_pretoken]
         chunk.next_pretoken += 1
-        emit(encoder, work, start, pretoken_start)
+        emit(encoder, workspace, start, pretoken_start)
         start = pretoken_start
-        if work.out.n:
-            append_id(&work.out, PRETOKEN_BREAK)
-    return emit(encoder, work, start, end)
+        if workspace.out.n:
+            append_id(&workspace.out, PRETOKEN_BREAK)
+    return emit(encoder, workspace, start, end)
 
 
 # Whole texts ----------------------------------------------------------------------------------------------------------
 
 
-cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1:
+cdef int encode_fragment(Encoder encoder, Workspace workspace, const Fragment* fragment) except -1:
     """Write the ids of one text."""
-    begin_feed(work.feed, fragment, 1, encoder.scanner)
+    begin_feed(workspace.feed, fragment, 1, encoder.scanner)
     if fragment.size < MAX_SHORT_TEXT:
-        return encoder.encode_feed(work, NULL)
-    return encode_feed_without_gil(encoder, work, fragment.size)
+        return encoder.encode_feed(workspace, NULL)
+    return encode_feed_without_gil(encoder, workspace, fragment.size)
 
 
-cdef int encode_feed_without_gil(Encoder encoder, Workspace work, Py_ssize_t size) except -1:
+cdef int encode_feed_without_gil(Encoder encoder, Workspace workspace, Py_ssize_t size) except -1:
     """Write the ids of everything in the feed, some `size` bytes, without the GIL."""
-    begin_watch(&work.scratch.watch)
+    begin_watch(&workspace.scratch.watch)
     try:
         with nogil:
-            prepare_output(work, size)
-            encoder.encode_feed(work, NULL)
-    except MemoryError:                                    # the workspace may be inconsistent: drop it
-        raise
-    except BaseException:
-        encoder.give_back(work)
+            prepare_output(workspace, size)
+            encoder.encode_feed(workspace, NULL)
+    except BaseException as error:
+        encoder.abandon(workspace, error)
         raise
     return 0
 
 
 cdef int encode_long_pretokens(
-    Encoder encoder, Workspace work, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
+    Encoder encoder, Workspace workspace, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
 ) except -1:
     """Write the ids of the long pretokens of a superword vocabulary: each is a text of its own."""
     cdef Fragment fragments[PRETOKENS_PER_CALL]
@@ -471,8 +474,8 @@ cdef int encode_long_pretokens(
         n = min(<Py_ssize_t>PRETOKENS_PER_CALL, starts.shape[0] - first)
         for i in range(n):
             fragments[i].text, fragments[i].size = text + starts[first + i], ends[first + i] - starts[first + i]
-        begin_feed(work.feed, fragments, n, encoder.scanner)
-        encode_feed_without_gil(encoder, work, ends[first + n - 1] - starts[first])
+        begin_feed(workspace.feed, fragments, n, encoder.scanner)
+        encode_feed_without_gil(encoder, workspace, ends[first + n - 1] - starts[first])
         first += n
     return 0
 
@@ -491,10 +494,11 @@ cdef const SplitTables* get_text_split_tables(Encoder encoder) noexcept nogil:
 
 cdef SharedWordTable make_table(Encoder encoder, SharedWordTable old):
     """Make a larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
-    cdef bint grows = old is not None and old.size < old.max_size
+    cdef bint grows = old is not None and old.log2_lines < old.max_log2_lines
     cdef bint marks_word_ends = encoder.piece_encoder.marks_word_ends
     cdef SharedWordTable table = SharedWordTable(
-        encoder.max_table_bytes, <size_t>1 << old.size if old is not None else encoder.seeds.n_seeds, marks_word_ends
+        encoder.max_table_bytes, <size_t>1 << old.log2_lines if old is not None else encoder.seeds.n_seeds,
+        marks_word_ends,
     )
     with nogil:
         if not grows:
@@ -506,30 +510,30 @@ cdef SharedWordTable make_table(Encoder encoder, SharedWordTable old):
     return table
 
 
-cdef int replace_table(Encoder encoder, Workspace work) except -1 nogil:
+cdef int replace_table(Encoder encoder, Workspace workspace) except -1 nogil:
     """Swap in a larger table, or an empty one, for a full one. One thread makes it; the others go on meanwhile."""
-    if change_state(work.cache.table, EXHAUSTED, REPLACING):
+    if change_state(workspace.cache.table, EXHAUSTED, REPLACING):
         with gil:
-            install_table(encoder, work.table)
-    if get_state(work.cache.table) == REPLACED:
+            install_table(encoder, workspace.table)
+    if get_state(workspace.cache.table) == REPLACED:
         with gil:
             with cython.critical_section(encoder):
-                work.use(encoder.table)
+                workspace.use(encoder.table)
     return 0
 
 
 cdef int install_table(Encoder encoder, SharedWordTable full) except -1:
     """Replace a full table by a new one; without memory for one, the full table stays."""
-    cdef Workspace work
+    cdef Workspace workspace
     try:
         table = make_table(encoder, full)
     except MemoryError:
         return 0
     with cython.critical_section(encoder):
         encoder.table = table
-        work = encoder.idle
-        while work is not None:
-            work.use(table)
-            work = work.next
+        workspace = encoder.idle
+        while workspace is not None:
+            workspace.use(table)
+            workspace = workspace.next
     change_state(&full.words, REPLACING, REPLACED)
     return 0

@@ -5,5 +5,5 @@ from bpe.encode._workspace cimport Workspace
 
 
 cdef object encode_to_array(Encoder encoder, text)         # an array, or None
-cdef bint append_short_text(Encoder encoder, Workspace work, text) except -1
+cdef bint append_short_text(Encoder encoder, Workspace workspace, text) except -1
 cdef bint may_have_name(str text, str prefix) except -1

@@ -67,7 +67,7 @@ def with_fast_encode(method):
     def encode(FastKernels self not None, text, **options):
         cdef Encoder encoder
         cdef SpecialEncoder special_encoder
-        if not options or need_no_check(options, False):
+        if not options or are_plain(options, False):
             encoder = self._fast_encoder
             if encoder is not None:
                 ids = encode_to_array(encoder, text)
@@ -99,7 +99,7 @@ def with_fast_batch(method, kind):
 
     def encode_batch(FastKernels self not None, texts, **options):
         cdef Encoder encoder
-        if type(texts) is list and (not options or need_no_check(options, True)):
+        if type(texts) is list and (not options or are_plain(options, True)):
             encoder = self._fast_encoder
             if encoder is not None:
                 batch = encode_short_texts(encoder, texts, kind)
@@ -115,7 +115,7 @@ def with_fast_count(method):
 
     def count_tokens(FastKernels self not None, text, **options):
         cdef Encoder encoder
-        if not options or need_no_check(options, True):
+        if not options or are_plain(options, True):
             encoder = self._fast_encoder
             if encoder is not None:
                 counted = count_short_texts(encoder, text) if type(text) is list else count_text(encoder, text)
@@ -128,44 +128,44 @@ def with_fast_count(method):
 
 cdef object count_text(Encoder encoder, text):
     """Count the ids of a text; None if the method has to: for other types, long text that is not ASCII, and errors."""
-    cdef Workspace work = encoder.take_workspace()
+    cdef Workspace workspace = encoder.take_workspace()
     cdef Py_ssize_t n = -1
     cdef Fragment fragment
-    if append_short_text(encoder, work, text):
-        n = work.out.n
+    if append_short_text(encoder, workspace, text):
+        n = workspace.out.n
     elif view_long_text(encoder, text, &fragment):
-        n = encoder.count_ids(work, &fragment)
-    encoder.give_back(work)
+        n = encoder.count_ids(workspace, &fragment)
+    encoder.give_back(workspace)
     return None if n < 0 else n
 
 
 cdef object count_short_texts(Encoder encoder, list texts):
     """Count the ids of each of several texts, as `encode_short_texts` takes them: int64, or None."""
     cdef cnp.npy_intp n = len(texts)
-    cdef Workspace work
+    cdef Workspace workspace
     cdef int64_t* count
     cdef Py_ssize_t i = 0
     if not are_short_together(texts):
         return None
     counts = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT64, 0)
     count = <int64_t*>cnp.PyArray_DATA(counts)
-    work = encoder.take_workspace()
+    workspace = encoder.take_workspace()
     for text in texts:
-        work.out.n = 0
-        if i == n or not append_short_text(encoder, work, text):
+        workspace.out.n = 0
+        if i == n or not append_short_text(encoder, workspace, text):
             break
-        count[i] = <int64_t>work.out.n
+        count[i] = <int64_t>workspace.out.n
         i += 1
-    encoder.give_back(work)
+    encoder.give_back(workspace)
     return counts if i == n else None
 
 
 cdef object encode_to_array(Encoder encoder, text):
     """Encode a short text to an array; None if `append_short_text` does not take it."""
-    cdef Workspace work = encoder.take_workspace()
-    if append_short_text(encoder, work, text):
-        return encoder.take_ids(work)
-    encoder.give_back(work)
+    cdef Workspace workspace = encoder.take_workspace()
+    if append_short_text(encoder, workspace, text):
+        return encoder.take_ids(workspace)
+    encoder.give_back(workspace)
     return None
 
 
@@ -184,14 +184,14 @@ cdef class ListEncoder:
 
     cdef list encode_to_list(self, str text):
         """Encode a short text to a list; None if `append_short_text` does not take it, or without an encoder."""
-        cdef Workspace work
+        cdef Workspace workspace
         cdef list ids = None
         if self.encoder is None:
             return None
-        work = self.encoder.take_workspace()
-        if append_short_text(self.encoder, work, text):
-            ids = make_list(work.out.data, <Py_ssize_t>work.out.n)
-        self.encoder.give_back(work)
+        workspace = self.encoder.take_workspace()
+        if append_short_text(self.encoder, workspace, text):
+            ids = make_list(workspace.out.data, <Py_ssize_t>workspace.out.n)
+        self.encoder.give_back(workspace)
         return ids
 
     cdef bint has_no_name(self, str text, dict options) except -1:
@@ -210,16 +210,22 @@ cdef bint may_have_name(str text, str prefix) except -1:
     return PyUnicode_Contains(text, prefix)
 
 
-def with_fast_list(method, bint ordinary):
-    """Wrap `encode` or `encode_ordinary` of tiktoken's interface in a fast path; `method` handles other calls.
-
-    The encoding's `_lists` is a `ListEncoder`.
-    """
+def with_fast_ordinary_list(method):
+    """Wrap `encode_ordinary` of tiktoken's interface as `with_fast_list` wraps `encode`."""
 
     def encode_ordinary(self, text):
         cdef ListEncoder lists = self._lists
         ids = lists.encode_to_list(text) if type(text) is str else None
         return method(self, text) if ids is None else ids
+
+    return encode_ordinary
+
+
+def with_fast_list(method):
+    """Wrap `encode` of tiktoken's interface in a fast path; `method` handles other calls.
+
+    The encoding's `_lists` is a `ListEncoder`.
+    """
 
     def encode(self, text, **options):
         cdef ListEncoder lists = self._lists
@@ -229,13 +235,13 @@ def with_fast_list(method, bint ordinary):
                 return ids
         return method(self, text, **options)
 
-    return encode_ordinary if ordinary else encode
+    return encode
 
 
-cdef bint need_no_check(dict options, bint batch) except -1:
-    """Whether options need no check: no special tokens and, for a batch, a valid number of threads."""
+cdef bint are_plain(dict options, bint allows_threads) except -1:
+    """Whether options need no check: no special tokens and, where allowed, a valid number of threads."""
     for name, value in options.items():
-        if batch and name == "threads":
+        if allows_threads and name == "threads":
             if not (value is None or (type(value) is int and 0 < value <= 64)):
                 return False
         elif value is not NO_NAMES or name not in ("allowed_special", "disallowed_special"):
@@ -258,7 +264,7 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
 
     None, too, if another thread shortens the list: encoding may let it run, to replace a full word table.
     """
-    cdef Workspace work
+    cdef Workspace workspace
     cdef Py_ssize_t i = 0, n = len(texts)
     cdef cnp.npy_intp n_offsets = n + 1
     cdef int64_t* offsets
@@ -267,22 +273,22 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
     bounds = cnp.PyArray_EMPTY(1, &n_offsets, cnp.NPY_INT64, 0)
     offsets = <int64_t*>cnp.PyArray_DATA(bounds)
     offsets[0] = 0
-    work = encoder.take_workspace()
+    workspace = encoder.take_workspace()
     for text in texts:
-        if i == n or not append_short_text(encoder, work, text):
+        if i == n or not append_short_text(encoder, workspace, text):
             break
         i += 1
-        offsets[i] = <int64_t>work.out.n
+        offsets[i] = <int64_t>workspace.out.n
     if i < n:
-        encoder.give_back(work)
+        encoder.give_back(workspace)
         return None
     batch = new_object(kind)
     cnp.PyArray_CLEARFLAGS(bounds, cnp.NPY_ARRAY_WRITEABLE)
-    batch.ids, batch.offsets = encoder.take_ids(work), bounds
+    batch.ids, batch.offsets = encoder.take_ids(workspace), bounds
     return batch
 
 
-cdef bint append_short_text(Encoder encoder, Workspace work, text) except -1:
+cdef bint append_short_text(Encoder encoder, Workspace workspace, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
     cdef byte_t utf8[MAX_SHORT_TEXT + UTF8_PADDING]
     cdef CodeUnits units
@@ -290,40 +296,40 @@ cdef bint append_short_text(Encoder encoder, Workspace work, text) except -1:
     if type(text) is str:
         units = get_code_units(text)
         if units.width == 0:
-            return append_copied(encoder, work, units.data, units.n, True)
+            return append_copied(encoder, workspace, units.data, units.n, True)
         if max_utf8_size(&units) > MAX_SHORT_TEXT:
             return False
         size = to_utf8(&units, utf8)
         memset(utf8 + size, 0, UTF8_PADDING)
-        return append_padded(encoder, work, utf8, size, False)
+        return append_padded(encoder, workspace, utf8, size, False)
     if type(text) is bytes and not encoder.piece_encoder.merger.symbol_tokens.is_char_model:
-        return append_copied(encoder, work, <const byte_t*><bytes>text, len(<bytes>text), False)
+        return append_copied(encoder, workspace, <const byte_t*><bytes>text, len(<bytes>text), False)
     return False
 
 
 cdef bint append_copied(
-    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
+    Encoder encoder, Workspace workspace, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
     """Append the ids of a short UTF-8 text, copied to memory with room after it; False as `append_short_text`."""
     cdef byte_t padded[MAX_SHORT_TEXT + UTF8_PADDING]
     if size > MAX_SHORT_TEXT:
         return False
     copy_padded(text, size, padded)
-    return append_padded(encoder, work, padded, size, is_ascii)
+    return append_padded(encoder, workspace, padded, size, is_ascii)
 
 
 cdef bint append_padded(
-    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
+    Encoder encoder, Workspace workspace, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
     """Append the ids of UTF-8 that UTF8_PADDING zeros follow: the scanner and the keys read vectors of the text."""
     cdef Fragment fragment = Fragment(text=text, size=size, token=0)
-    if size <= MAX_TINY_BYTES and append_tiny(encoder, work, text, size, is_ascii):
+    if size <= MAX_TINY_BYTES and append_tiny(encoder, workspace, text, size, is_ascii):
         return True
-    begin_feed(work.feed, &fragment, 1, encoder.scanner)
-    work.feed.in_one_buffer, work.feed.readable = True, text + size + UTF8_PADDING
-    work.feed.is_ascii = is_ascii
-    encoder.encode_feed(work, NULL)
-    return not work.unknown
+    begin_feed(workspace.feed, &fragment, 1, encoder.scanner)
+    workspace.feed.in_one_buffer, workspace.feed.readable = True, text + size + UTF8_PADDING
+    workspace.feed.is_ascii = is_ascii
+    encoder.encode_feed(workspace, NULL)
+    return not workspace.unknown
 
 
 cdef bint view_long_text(Encoder encoder, text, Fragment* fragment) except -1:
@@ -340,15 +346,15 @@ cdef bint view_long_text(Encoder encoder, text, Fragment* fragment) except -1:
 
 
 cdef bint append_tiny(
-    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, bint is_ascii
+    Encoder encoder, Workspace workspace, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
     """Append the ids of a tiny text, piece by piece; False, and no ids, if a piece has no value.
 
     UTF8_PADDING zeros follow the text.
     """
-    cdef size_t n_before = work.out.n, three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
-    cdef Cache* cache = &work.cache
-    cdef Feed* feed = work.feed
+    cdef size_t n_before = workspace.out.n, three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
+    cdef Cache* cache = &workspace.cache
+    cdef Feed* feed = workspace.feed
     cdef Py_ssize_t* start = feed.start
     cdef Py_ssize_t* end = feed.end
     cdef uint64_t lo[MAX_TINY_BYTES]
@@ -369,12 +375,12 @@ cdef bint append_tiny(
         n = scan(&feed.cursor, feed.start, feed.end, MAX_PIECES)
     else:
         if not is_splitting:
-            first = append_cached(work, text, feed.bounds, n)
+            first = append_cached(workspace, text, feed.bounds, n)
         for i in range(first, n):
             feed.start[i], feed.end[i] = feed.bounds[i], feed.bounds[i + 1]
     if is_splitting:
         feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
-        n = split_singly(feed, &encoder.split_filter.tables, MAX_PIECES, work.chunk.roles)
+        n = split_singly(feed, &encoder.split_filter.tables, MAX_PIECES, workspace.chunk.roles)
         start, end = feed.part_start, feed.part_end
     for i in range(first, n):                              # prefetches for all before the first is looked up
         compute_keys(cache, text + start[i], end[i] - start[i], &lo[i], &hi[i])
@@ -394,26 +400,26 @@ cdef bint append_tiny(
                 value = find_shared(cache.table, word, length, lo[i], hi[i])
             if value == 0:
                 encoder.piece_encoder.merge_and_cache(
-                    work, word, length, work.chunk.roles[i] if is_splitting else WHOLE, lo[i], hi[i], &value
+                    workspace, word, length, workspace.chunk.roles[i] if is_splitting else WHOLE, lo[i], hi[i], &value
                 )
         if value == 0:
-            work.out.n = n_before
+            workspace.out.n = n_before
             return False
-        emit_value(work, value)
+        emit_value(workspace, value)
     return True
 
 
 cdef inline Py_ssize_t append_cached(
-    Workspace work, const byte_t* text, const uint32_t* bounds, Py_ssize_t n
+    Workspace workspace, const byte_t* text, const uint32_t* bounds, Py_ssize_t n
 ) except -1:
     """Append the ids of pieces up to the first one that is not found at once; returns their number."""
-    cdef const Cache* cache = &work.cache
+    cdef const Cache* cache = &workspace.cache
     cdef const byte_t* word
     cdef token_t* out
     cdef Py_ssize_t i, length
     cdef uint64_t value, lo, hi
-    reserve(&work.out, 2 * n)
-    out = work.out.data + work.out.n
+    reserve(&workspace.out, 2 * n)
+    out = workspace.out.data + workspace.out.n
     for i in range(n):
         word, length = text + bounds[i], bounds[i + 1] - bounds[i]
         if length <= MAX_SHORT_WORD:
@@ -430,7 +436,7 @@ cdef inline Py_ssize_t append_cached(
             break
         out[0], out[1] = <token_t>value - 1, <token_t>(value >> 32) - 1
         out += 1 + (value >> 32 != 0)
-    work.out.n = out - work.out.data
+    workspace.out.n = out - workspace.out.data
     return n
 
 
@@ -470,28 +476,30 @@ cdef class FastOffsetEncoder:
     cpdef object encode(self, text, bint in_chars):
         """Encode a text to (ids, spans); None if it has surrogates or unknown symbols, or its tokens leave out text."""
         cdef Encoder encoder = self.encoder
-        cdef Workspace work = encoder.take_workspace()
+        cdef Workspace workspace = encoder.take_workspace()
         cdef CodeUnits units
         cdef cnp.npy_intp[2] shape
         cdef bint located
-        if not encode_text(encoder, work, text, &units):
-            encoder.give_back(work)
+        if not encode_text(encoder, workspace, text, &units):
+            encoder.give_back(workspace)
             return None
-        shape[0], shape[1] = work.out.n, 2
+        shape[0], shape[1] = workspace.out.n, 2
         spans = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT64, 0)
         if units.width == 0:
-            located = locate_bytes(self, work.out.data, work.out.n, units.n, <int64_t*>cnp.PyArray_DATA(spans))
+            located = locate_bytes(
+                self, workspace.out.data, workspace.out.n, units.n, <int64_t*>cnp.PyArray_DATA(spans)
+            )
         else:
             located = locate_characters(
-                self, work.out.data, work.out.n, &units, in_chars, <int64_t*>cnp.PyArray_DATA(spans)
+                self, workspace.out.data, workspace.out.n, &units, in_chars, <int64_t*>cnp.PyArray_DATA(spans)
             )
-        ids = encoder.take_ids(work)
+        ids = encoder.take_ids(workspace)
         return (ids, spans) if located else None
 
     cdef object truncate(self, text, Py_ssize_t max_tokens):
         """Cut a text as `offsets.truncate` does; None where `encode` is. Only the beginning of the text is encoded."""
         cdef Encoder encoder = self.encoder
-        cdef Workspace work
+        cdef Workspace workspace
         cdef Fragment fragment
         cdef Py_ssize_t i, cut, n_first, end = 0
         cdef bytes data = None                             # keeps the memory of the fragment
@@ -503,22 +511,22 @@ cdef class FastOffsetEncoder:
             fragment.text, fragment.size = data, len(data)
         else:
             fragment.text, fragment.size = get_code_units(text).data, len(<str>text)
-        work = encoder.take_workspace()
+        workspace = encoder.take_workspace()
         n_first = self.find_beginning(&fragment, max_tokens)
-        is_whole = append_copied(encoder, work, fragment.text, n_first, data is None)
-        if n_first < fragment.size and work.out.n <= <size_t>max_tokens:
-            work.out.n = 0
-            is_whole = append_copied(encoder, work, fragment.text, fragment.size, data is None)
-        if not is_whole and not work.unknown:
-            is_whole = encoder.encode_until(work, &fragment, max_tokens)
-        if work.unknown:
-            encoder.give_back(work)
+        is_whole = append_copied(encoder, workspace, fragment.text, n_first, data is None)
+        if n_first < fragment.size and workspace.out.n <= <size_t>max_tokens:
+            workspace.out.n = 0
+            is_whole = append_copied(encoder, workspace, fragment.text, fragment.size, data is None)
+        if not is_whole and not workspace.unknown:
+            is_whole = encoder.encode_until(workspace, &fragment, max_tokens)
+        if workspace.unknown:
+            encoder.give_back(workspace)
             return None
-        if is_whole and work.out.n <= <size_t>max_tokens:
-            encoder.give_back(work)
+        if is_whole and workspace.out.n <= <size_t>max_tokens:
+            encoder.give_back(workspace)
             return text
         for i in range(max_tokens):
-            end += self.measure(work.out.data[i])
+            end += self.measure(workspace.out.data[i])
         for i in range(max_tokens, 0, -1):
             cut = end
             while 0 < cut < fragment.size and fragment.text[cut] & 0xC0 == 0x80:
@@ -527,10 +535,10 @@ cdef class FastOffsetEncoder:
                 break                                      # the prefix has these i tokens
             if count_prefix(encoder, &fragment, cut, data is None) <= max_tokens:
                 break
-            end -= self.measure(work.out.data[i - 1])
+            end -= self.measure(workspace.out.data[i - 1])
         else:
             cut = 0
-        encoder.give_back(work)
+        encoder.give_back(workspace)
         if data is None:
             return PyUnicode_Substring(text, 0, cut)
         return data[:cut] if type(text) is bytes else data[:cut].decode()
@@ -561,7 +569,7 @@ def with_fast_offsets(method):
     def encode_with_offsets(FastKernels self not None, text, unit="char", **options):
         cdef FastOffsetEncoder fast_encoder
         cdef bint in_chars
-        if (not options or need_no_check(options, False)) and type(unit) is str:
+        if (not options or are_plain(options, False)) and type(unit) is str:
             in_chars = unit == "char"
             fast_encoder = get_offset_encoder(self) if in_chars or unit == "byte" else None
             if fast_encoder is not None and (type(text) is str or not in_chars):
@@ -591,18 +599,18 @@ def with_fast_truncate(method):
 
 cdef Py_ssize_t count_prefix(Encoder encoder, const Fragment* text, Py_ssize_t size, bint is_ascii) except -2:
     """Count the ids of the first `size` bytes of a text by themselves."""
-    cdef Workspace work = encoder.take_workspace()
+    cdef Workspace workspace = encoder.take_workspace()
     cdef Fragment fragment = Fragment(text=text.text, size=size, token=0)
     cdef Py_ssize_t n
-    if append_copied(encoder, work, text.text, size, is_ascii):
-        n = work.out.n
+    if append_copied(encoder, workspace, text.text, size, is_ascii):
+        n = workspace.out.n
     else:
-        n = encoder.count_ids(work, &fragment)
-    encoder.give_back(work)
+        n = encoder.count_ids(workspace, &fragment)
+    encoder.give_back(workspace)
     return n
 
 
-cdef bint encode_text(Encoder encoder, Workspace work, text, CodeUnits* units) except -1:
+cdef bint encode_text(Encoder encoder, Workspace workspace, text, CodeUnits* units) except -1:
     """Write the ids of a text of any length, and set its characters; False if the kernel cannot."""
     cdef Fragment fragment
     if type(text) is str:
@@ -611,9 +619,9 @@ cdef bint encode_text(Encoder encoder, Workspace work, text, CodeUnits* units) e
         units[0] = CodeUnits(data=<const byte_t*><bytes>text, n=len(<bytes>text), width=0)
     else:
         return False
-    if append_short_text(encoder, work, text):
+    if append_short_text(encoder, workspace, text):
         return True
-    if work.unknown:
+    if workspace.unknown:
         return False
     if units.width:
         try:
@@ -622,14 +630,14 @@ cdef bint encode_text(Encoder encoder, Workspace work, text, CodeUnits* units) e
             return False
     if not view_long_text(encoder, text, &fragment):
         return False
-    encode_fragment(encoder, work, &fragment)
-    return not work.unknown
+    encode_fragment(encoder, workspace, &fragment)
+    return not workspace.unknown
 
 
 cdef bint locate_bytes(
     FastOffsetEncoder fast_encoder, const token_t* ids, Py_ssize_t n, Py_ssize_t size, int64_t* span
 ) noexcept nogil:
-    """Set the start and end of each of n tokens in bytes; whether they end at `size`."""
+    """Set the start and end of each of n tokens in bytes; returns whether they end at `size`."""
     cdef const uint32_t* lengths = &fast_encoder.lengths[0] if n else NULL
     cdef size_t limit = fast_encoder.lengths.shape[0]
     cdef int64_t position = 0

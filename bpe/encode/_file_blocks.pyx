@@ -52,12 +52,12 @@ cdef struct ItemArrays:       # memory for items
 cdef struct Record:           # of an encoded block
     int64_t number
     int64_t n                 # documents, or parts of them
-    int64_t begins            # as those of `BlockIds`
-    int64_t ends
+    int64_t begins_document   # as those of `BlockIds`
+    int64_t ends_document
     int64_t n_bytes
-    int64_t size
-    int64_t file              # its index among the sources, and where the first document that begins in the block
-    int64_t first_start       # begins in it; -1 if none does, or if Python code has read the block
+    int64_t disk_bytes
+    int64_t file_index        # among the sources; -1 if Python code has read the block
+    int64_t first_start       # in the file, of the first document that begins in the block; -1 as above, or without one
 
 cdef enum:
     RECORD_FIELDS = 8         # of a record
@@ -207,7 +207,7 @@ cdef class BlockJob(EncodeJob):
         prepare_items: called as prepare_items(block) in the thread that encodes it; returns (buffer, starts, sizes,
             context). Item i is `buffer[starts[i]:starts[i] + sizes[i]]`, or the id `starts[i]` if its size is -1; both
             are int64.
-        finish_block: called as finish_block(context, lengths, first_unknown) after a block is encoded, with the int64
+        finish_block: called as finish_block(context, lengths, unknown_item) after a block is encoded, with the int64
             number of ids of each item, and the first item with a symbol that has no id, or -1; returns a `BlockIds`,
             whose ids are not used.
         specials: a `SpecialItems`, which makes the same items of a reader's block.
@@ -273,13 +273,13 @@ cdef class BlockJob(EncodeJob):
         store(&self.is_over, 1)
         EncodeJob.stop(self)
 
-    cdef bint encode_next(self, Workspace space, ThreadBuffers buffers) except -1 nogil:
+    cdef bint encode_next(self, Workspace workspace, ThreadBuffers buffers) except -1 nogil:
         """Take the next block and encode it; False if there is none."""
-        return self.encode_next_block(space, <BlockBuffers>buffers)
+        return self.encode_next_block(workspace, <BlockBuffers>buffers)
 
-    cdef bint encode_next_block(self, Workspace space, BlockBuffers buffers) except -1 nogil:
+    cdef bint encode_next_block(self, Workspace workspace, BlockBuffers buffers) except -1 nogil:
         """Encode the next block, with the worker's own type; False if there is none."""
-        self.wait_for_target(space)
+        self.wait_for_target(workspace)
         with self.reading:
             if not self.take_block(buffers):
                 return False
@@ -288,26 +288,26 @@ cdef class BlockJob(EncodeJob):
                 self.prepare_block(buffers)
         buffers.is_encoding = True
         if self.n_parts > 1:
-            self.encode_and_deliver(space, buffers, buffers.number)
+            self.encode_and_deliver(workspace, buffers, buffers.number)
         else:
             if buffers.number == 0:
-                prepare_output(space, self.n_bytes)
-            self.encode_part(space, buffers, buffers.number)
+                prepare_output(workspace, self.n_bytes)
+            self.encode_part(workspace, buffers, buffers.number)
         buffers.is_encoding = False
-        if buffers.owners is None and space.unknown_fragment < 0:
+        if buffers.owners is None and workspace.unknown_fragment < 0:
             self.record_text(buffers, buffers.text)
         else:
             with gil:
-                self.record_block(buffers, space.unknown_fragment)
+                self.record_block(buffers, workspace.unknown_fragment)
         return True
 
-    cdef int wait_for_target(self, Workspace space) except -1 nogil:
+    cdef int wait_for_target(self, Workspace workspace) except -1 nogil:
         """Wait while too many ids are in memory that belong to a target: an earlier block's thread may be held up."""
         if self.output is None or self.output.target is None:
             return 0
         while load(&self.output.n_waiting) > MAX_WAITING_IDS and not load(&self.is_over):
             usleep(WAIT_MICROSECONDS)
-            poll(&space.scratch.watch, 0)
+            poll(&workspace.scratch.watch, 0)
         return 0
 
     cdef bint keep_error(self, ThreadBuffers buffers, error) except -1:
@@ -381,8 +381,9 @@ cdef class BlockJob(EncodeJob):
         cdef int64_t* counts = buffers.reserve_counts(text.n_documents)
         cdef Py_ssize_t i, item
         cdef Record record = Record(
-            number=buffers.number, n=text.n_documents, begins=text.begins_document, ends=text.ends_document, n_bytes=0,
-            size=text.disk_bytes, file=text.reader.units[text.unit_index, FILE_INDEX], first_start=-1,
+            number=buffers.number, n=text.n_documents, begins_document=text.begins_document,
+            ends_document=text.ends_document, n_bytes=0, disk_bytes=text.disk_bytes,
+            file_index=text.reader.units[text.unit_index, FILE_INDEX], first_start=-1,
         )
         if (not text.begins_document) < text.n_documents:
             record.first_start = text.offset + text.starts[not text.begins_document]
@@ -420,14 +421,14 @@ cdef class BlockJob(EncodeJob):
             buffers.items.starts, buffers.items.sizes, buffers.items.lengths = &starts[0], &sizes[0], &lengths[0]
         return 0
 
-    cdef int record_block(self, BlockBuffers buffers, Py_ssize_t first_unknown) except -1:
+    cdef int record_block(self, BlockBuffers buffers, Py_ssize_t unknown_item) except -1:
         """Call `finish_block` for an encoded block, and record it."""
         cdef const int64_t[::1] lengths
         cdef Py_ssize_t i
         if buffers.owners is None:
             self.prepare_block(buffers)                       # an error names the symbol
         buffers.owners = buffers.block = None                 # the buffer may be reused
-        ids = self.finish_block(buffers.context, buffers.lengths, first_unknown)
+        ids = self.finish_block(buffers.context, buffers.lengths, unknown_item)
         lengths = ids.lengths
         buffers.reserve_counts(lengths.shape[0])
         for i in range(lengths.shape[0]):
@@ -435,11 +436,12 @@ cdef class BlockJob(EncodeJob):
         if self.with_hashes:
             keep_hashes(buffers, ids.hashes)
         return buffers.add(Record(
-            number=buffers.number, n=lengths.shape[0], begins=ids.begins_document, ends=ids.ends_document,
-            n_bytes=ids.n_bytes, size=ids.disk_bytes, file=-1, first_start=-1,
+            number=buffers.number, n=lengths.shape[0], begins_document=ids.begins_document,
+            ends_document=ids.ends_document, n_bytes=ids.n_bytes, disk_bytes=ids.disk_bytes, file_index=-1,
+            first_start=-1,
         ))
 
-    cdef Py_ssize_t encode_part(self, Workspace space, ThreadBuffers buffers, Py_ssize_t number) except -2 nogil:
+    cdef Py_ssize_t encode_part(self, Workspace workspace, ThreadBuffers buffers, Py_ssize_t number) except -2 nogil:
         """Encode a block."""
         cdef BlockItems* items = &(<BlockBuffers>buffers).items
         cdef Fragment* fragments = buffers.fragments
@@ -452,19 +454,18 @@ cdef class BlockJob(EncodeJob):
                     fragments[i].text, fragments[i].token = NULL, <token_t>items.starts[first + i]
                 else:
                     fragments[i].text = items.text + items.starts[first + i]
-            begin_feed(space.feed, fragments, n, self.encoder.scanner)
-            space.feed.in_one_buffer, space.feed.readable = True, items.text + items.size
-            self.encoder.encode_feed(space, items.lengths + first)
-            if space.unknown_fragment >= 0:
-                space.unknown_fragment += first
-                return space.unknown_fragment
+            begin_feed(workspace.feed, fragments, n, self.encoder.scanner)
+            workspace.feed.in_one_buffer, workspace.feed.readable = True, items.text + items.size
+            self.encoder.encode_feed(workspace, items.lengths + first)
+            if workspace.unknown_fragment >= 0:
+                workspace.unknown_fragment += first
+                return workspace.unknown_fragment
             first += n
         return -1
 
     def result(self):
         """Return the result, after all threads are done: (uint32 ids, int64 ids of each document, int64 records of the
-        blocks, shape (n, 7): their documents, and `begins`, `ends`, `n_bytes`, `size`, `files` and `first_starts` of
-        `BlockIds`; the hashes of the documents, uint64, or None).
+        blocks, shape (n, 7): the fields of `Record` after the number; the hashes of the documents, uint64, or None).
 
         It uses no NumPy function, since most of them release the GIL, and may wait for another thread to get it back.
 
@@ -508,7 +509,7 @@ cdef class BlockJob(EncodeJob):
                 continue
             memcpy(&record_rows[i, 0], &blocks[number].record.n, (RECORD_FIELDS - 1) * sizeof(int64_t))
             for j in range(blocks[number].record.n):
-                if j == 0 and i and not blocks[number].record.begins:
+                if j == 0 and i and not blocks[number].record.begins_document:
                     length_rows[n_lengths - 1] += blocks[number].counts[j]
                 else:
                     length_rows[n_lengths] = blocks[number].counts[j]

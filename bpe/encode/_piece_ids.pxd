@@ -24,19 +24,22 @@ cdef class PieceEncoder:
     cdef bint marks_word_ends  # ends of words are marked, by a symbol or by a suffix
     cdef bint keeps_pretokens_whole  # no pretoken is split, so that the cache may have whole words
 
-    cdef int look_up(self, Workspace work) except -1 nogil
+    cdef int look_up(self, Workspace workspace) except -1 nogil
     cdef int merge_and_cache(
-        self, Workspace work, const byte_t* word, Py_ssize_t size, int role, uint64_t lo, uint64_t hi, uint64_t* value
+        self, Workspace workspace, const byte_t* word, Py_ssize_t size, int role, uint64_t lo, uint64_t hi,
+        uint64_t* value,
     ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0
 
 
 cdef inline int merge_piece(
-    PieceEncoder piece_encoder, Workspace work, const byte_t* piece, Py_ssize_t size, int role
+    PieceEncoder piece_encoder, Workspace workspace, const byte_t* piece, Py_ssize_t size, int role
 ) except -1 nogil:
     """Append the merged ids of a piece, which is not empty."""
-    return piece_encoder.merger.merge(piece, size, role == INNER, &work.scratch, &work.out, &work.unknown)
+    return piece_encoder.merger.merge(
+        piece, size, role == INNER, &workspace.scratch, &workspace.out, &workspace.unknown
+    )
 
 
-cdef inline Cache* select_cache(PieceEncoder piece_encoder, Workspace work, int role) noexcept nogil:
+cdef inline Cache* select_cache(PieceEncoder piece_encoder, Workspace workspace, int role) noexcept nogil:
     """Select the cache of pieces; that of inner parts has its own if ends of words are marked."""
-    return &work.inner_cache if piece_encoder.marks_word_ends and role == INNER else &work.cache
+    return &workspace.inner_cache if piece_encoder.marks_word_ends and role == INNER else &workspace.cache

@@ -33,7 +33,7 @@ follow_vector_level(use_level_split_filter)
 
 
 cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
-    """Move found pieces, split into parts, to `part_start` and `part_end` while there is room; the number of parts.
+    """Move found pieces, split into parts, to `part_start` and `part_end` while there is room; returns their number.
 
     `role` gets WHOLE, LAST or INNER for each; up to 64 more elements may be written after `capacity`.
     """
@@ -42,7 +42,7 @@ cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t c
 
 
 cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
-    """Split the pieces in the next slice of text together; the number of parts, 0 if none ends in the slice.
+    """Split the pieces in the next slice of text together; returns the number of parts, 0 if none ends in the slice.
 
     Safe positions and ends of pieces are bit masks of the text from the first piece on. Going through the pieces one by
     one would branch on the length of each, which is mispredicted.
@@ -75,7 +75,7 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ca
 
 
 cdef Py_ssize_t split_singly(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
-    """Split found pieces one by one while there is room; the number of parts."""
+    """Split found pieces one by one while there is room; returns the number of parts."""
     cdef Py_ssize_t n = 0, start, end
     while feed.next < feed.n_found and n < capacity:
         start, end = feed.start[feed.next], feed.end[feed.next]
@@ -102,7 +102,7 @@ cdef inline Py_ssize_t split_piece(
     Feed* feed, const SplitTables* splits, Py_ssize_t start, Py_ssize_t end, Py_ssize_t n, Py_ssize_t capacity,
     byte_t* role,
 ) noexcept nogil:
-    """Add the parts of the piece from `start` to `end` to the n that are listed; the new number.
+    """Add the parts of the piece from `start` to `end` to the n that are listed; returns the new number.
 
     If there is no room for all, `feed.n_bytes_taken` is set to the bytes that were taken, else to 0.
     """

@@ -14,9 +14,9 @@ cdef class SpecialEncoder:
     cdef Finder finder        # of the names of the special tokens
     cdef const uint32_t[::1] token_ids  # of each name
 
-    cdef bint append(self, Workspace work, text) except -1
+    cdef bint append(self, Workspace workspace, text) except -1
     cdef bint append_utf8(
-        self, Workspace work, const CodeUnits* units, Py_ssize_t n_readable, bint is_ascii
+        self, Workspace workspace, const CodeUnits* units, Py_ssize_t n_readable, bint is_ascii
     ) except -1
     cdef Py_ssize_t divide(
         self, const byte_t* text, Py_ssize_t size, const MatchList* matches, Fragment* fragments

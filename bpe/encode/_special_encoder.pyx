@@ -26,13 +26,13 @@ cdef class SpecialEncoder:
 
     cpdef object encode(self, text):
         """Encode a str, or bytes of UTF-8, to an array; None for a symbol without an id."""
-        cdef Workspace work = self.encoder.take_workspace()
-        if self.append(work, text):
-            return self.encoder.take_ids(work)
-        self.encoder.give_back(work)
+        cdef Workspace workspace = self.encoder.take_workspace()
+        if self.append(workspace, text):
+            return self.encoder.take_ids(workspace)
+        self.encoder.give_back(workspace)
         return None
 
-    cdef bint append(self, Workspace work, text) except -1:
+    cdef bint append(self, Workspace workspace, text) except -1:
         """Append the ids of a text; False, and any ids, where `encode` is None."""
         cdef byte_t utf8[MAX_SHORT_TEXT + UTF8_PADDING]
         cdef byte_t* long_utf8 = NULL
@@ -62,12 +62,12 @@ cdef class SpecialEncoder:
                 else:
                     copy_padded(units.data, units.n, utf8)
                 units.data, n_readable = utf8, units.n + UTF8_PADDING
-            return self.append_utf8(work, &units, n_readable, is_ascii)
+            return self.append_utf8(workspace, &units, n_readable, is_ascii)
         finally:
             free(long_utf8)
 
     cdef bint append_utf8(
-        self, Workspace work, const CodeUnits* units, Py_ssize_t n_readable, bint is_ascii
+        self, Workspace workspace, const CodeUnits* units, Py_ssize_t n_readable, bint is_ascii
     ) except -1:
         """Append the ids of UTF-8 in memory of which `n_readable` bytes can be read."""
         cdef MatchList matches = MatchList(rows=NULL, n=0, capacity=0)
@@ -85,22 +85,23 @@ cdef class SpecialEncoder:
             if n > FEW_FRAGMENTS:
                 fragments = <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
             n = self.divide(text, size, &matches, fragments)
-            begin_feed(work.feed, fragments, n, self.encoder.scanner)
-            work.feed.in_one_buffer, work.feed.readable, work.feed.is_ascii = True, text + n_readable, is_ascii
+            begin_feed(workspace.feed, fragments, n, self.encoder.scanner)
+            workspace.feed.in_one_buffer, workspace.feed.readable = True, text + n_readable
+            workspace.feed.is_ascii = is_ascii
             if size > MAX_SHORT_TEXT:
-                encode_feed_without_gil(self.encoder, work, size)
+                encode_feed_without_gil(self.encoder, workspace, size)
             else:
-                self.encoder.encode_feed(work, NULL)
+                self.encoder.encode_feed(workspace, NULL)
         finally:
             free(matches.rows)
             if fragments != few:
                 free(fragments)
-        return not work.unknown
+        return not workspace.unknown
 
     cdef Py_ssize_t divide(
         self, const byte_t* text, Py_ssize_t size, const MatchList* matches, Fragment* fragments
     ) noexcept:
-        """Set the fragments of a text: special tokens, and what is between them; their number."""
+        """Set the fragments of a text: special tokens, and what is between them; returns their number."""
         cdef Py_ssize_t i, start, text_start = 0, n = 0
         for i in range(matches.n + 1):
             start = matches.rows[i].start if i < matches.n else size

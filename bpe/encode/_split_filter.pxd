@@ -1,4 +1,4 @@
-"""Safe split points: positions between two adjacent characters that no token contains together."""
+"""The split filter: which adjacent characters of three bytes no token contains together."""
 
 from bpe.base._types cimport byte_t
 from libc.stdint cimport uint16_t, uint32_t
@@ -25,7 +25,7 @@ cdef Py_ssize_t find_first_unjoined(
     const SplitTables* splits, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil
 cdef Py_ssize_t find_last_unjoined(
-    const SplitTables* splits, const byte_t* text, Py_ssize_t low, Py_ssize_t end
+    const SplitTables* splits, const byte_t* text, Py_ssize_t start, Py_ssize_t end
 ) noexcept nogil
 
 

@@ -50,7 +50,7 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     ctypedef struct LongWord "bpe_long_word":
         uint32_t offset
 
-    ctypedef struct WordTable "bpe_words":
+    ctypedef struct CachedWords "bpe_words":
         WordLine* lines
         int shift
         LongWord* long_words
@@ -74,24 +74,26 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     int REPLACING "BPE_REPLACING"
     int REPLACED "BPE_REPLACED"
     uint64_t hash_word "bpe_hash_two"(uint64_t lo, uint64_t hi)
-    uint64_t find_word "bpe_find_word"(const WordTable* words, uint64_t lo, uint64_t hi, uint64_t hashed)
+    uint64_t find_word "bpe_find_word"(const CachedWords* words, uint64_t lo, uint64_t hi, uint64_t hashed)
     void find_short_words "bpe_find_short_words"(
-        const WordTable* words, const uint64_t* keys, size_t n, uint64_t* values
+        const CachedWords* words, const uint64_t* keys, size_t n, uint64_t* values
     )
     void find_middle_words "bpe_find_middle_words"(
-        const WordTable* words, const uint64_t* keys, const uint64_t* hashes, size_t n, uint64_t* values
+        const CachedWords* words, const uint64_t* keys, const uint64_t* hashes, size_t n, uint64_t* values
     )
     void enter_word "bpe_enter_word"(
-        WordTable* words, uint64_t lo, uint64_t hi, uint64_t hashed, uint64_t value, bint alone
+        CachedWords* words, uint64_t lo, uint64_t hi, uint64_t hashed, uint64_t value, bint alone
     )
-    const byte_t* first_long_bytes "bpe_first_long_bytes"(const WordTable* words, uint64_t hashed)
-    uint64_t find_long "bpe_find_long"(const WordTable* words, const byte_t* word, size_t size, uint64_t hashed)
-    void enter_long "bpe_enter_long"(WordTable* words, const byte_t* word, size_t size, uint64_t hashed, uint64_t value)
-    uint64_t make_value "bpe_make_value"(WordTable* words, const token_t* ids, size_t n)
-    void copy_words "bpe_copy_words"(WordTable* to, const WordTable* old)
-    bint has_capacity "bpe_has_capacity"(WordTable* words)
-    int get_state "bpe_get_state"(const WordTable* words)
-    bint change_state "bpe_change_state"(WordTable* words, int old, int new)
+    const byte_t* first_long_bytes "bpe_first_long_bytes"(const CachedWords* words, uint64_t hashed)
+    uint64_t find_long "bpe_find_long"(const CachedWords* words, const byte_t* word, size_t size, uint64_t hashed)
+    void enter_long "bpe_enter_long"(
+        CachedWords* words, const byte_t* word, size_t size, uint64_t hashed, uint64_t value
+    )
+    uint64_t make_value "bpe_make_value"(CachedWords* words, const token_t* ids, size_t n)
+    void copy_words "bpe_copy_words"(CachedWords* to, const CachedWords* old)
+    bint has_capacity "bpe_has_capacity"(CachedWords* words)
+    int get_state "bpe_get_state"(const CachedWords* words)
+    bint change_state "bpe_change_state"(CachedWords* words, int old, int new)
 
 cdef enum:
     MAX_SHORT_WORD = 8        # bytes of a word with one key, at most
@@ -102,23 +104,23 @@ cdef enum:
 cdef class SharedWordTable:
     """The words of one tokenizer, shared by its threads until it is replaced by another table."""
 
-    cdef WordTable words
-    cdef WordTable inner_parts  # parts of words, except last ones, if ends of words are marked
+    cdef CachedWords words
+    cdef CachedWords inner_parts  # parts of words, except last ones, if ends of words are marked
     cdef int state
-    cdef int size             # log2 of the number of lines
-    cdef int max_size         # `size` at most, by the memory given
+    cdef int log2_lines       # of the number of lines
+    cdef int max_log2_lines   # by the memory given
     cdef bint marks_word_ends
 
     cdef char* block[2]       # memory of the lines of both, and of spilled ids
     cdef size_t block_size[2]
 
-    cdef int open(self, WordTable* words, int n) except -1
+    cdef int open(self, CachedWords* words, int n) except -1
 
 
 cdef struct Cache:            # the tables that a thread looks words up in
     Line* front               # recent short words: 256 KB, which stay in the second-level cache
     int front_shift           # 64 - log2 of the number of lines: the upper bits of a hash are the index of a line
-    WordTable* table          # shared with other threads
+    CachedWords* table          # shared with other threads
 
 
 cdef inline uint64_t load_near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:
@@ -188,7 +190,7 @@ cdef inline uint64_t fetch_shared_short(Cache* cache, uint64_t key) noexcept nog
     return value
 
 
-cdef inline void prefetch_line(const WordTable* words, uint64_t hashed) noexcept nogil:
+cdef inline void prefetch_line(const CachedWords* words, uint64_t hashed) noexcept nogil:
     """Prefetch the line of a word of at most 16 bytes."""
     prefetch(&words.lines[hashed >> words.shift])
 
@@ -209,7 +211,7 @@ cdef inline bint is_keyed(const byte_t* word, Py_ssize_t size) noexcept nogil:
 
 
 cdef inline uint64_t find_shared(
-    const WordTable* words, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi
+    const CachedWords* words, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi
 ) noexcept nogil:
     """Find the value of a word, or 0; `lo` and `hi` are its keys, or `lo` its hash if it is not found by keys."""
     if is_keyed(word, size):

@@ -31,8 +31,8 @@ cdef class SharedWordTable:
     def __cinit__(self, size_t memory, size_t n_words, bint marks_word_ends):
         """Make an empty table of at most `memory` bytes, with room for about `n_words` if these fit."""
         self.marks_word_ends = marks_word_ends
-        self.max_size = min(compute_log2((memory // 2 if marks_word_ends else memory) // 128), MAX_LINES)
-        self.size = min(compute_log2(n_words) + 1, self.max_size)
+        self.max_log2_lines = min(compute_log2((memory // 2 if marks_word_ends else memory) // 128), MAX_LINES)
+        self.log2_lines = min(compute_log2(n_words) + 1, self.max_log2_lines)
         self.open(&self.words, 0)
         if marks_word_ends:
             self.open(&self.inner_parts, 1)
@@ -43,13 +43,13 @@ cdef class SharedWordTable:
         free(self.words.long_words)
         free(self.inner_parts.long_words)
 
-    cdef int open(self, WordTable* words, int n) except -1:
+    cdef int open(self, CachedWords* words, int n) except -1:
         """Allocate empty tables: lines take half of the memory, long words most of the rest.
 
         A word of 17 bytes and more takes 80 to 120 bytes. In scripts without spaces, words are phrases, and long
         ones can be as many as short ones: Thai with o200k. Values of both tables refer to one array of spilled ids.
         """
-        cdef size_t lines = <size_t>1 << self.size
+        cdef size_t lines = <size_t>1 << self.log2_lines
         cdef size_t spilled = 0 if n else lines * SPILLED_BYTES * (1 + self.marks_word_ends)
         self.block_size[n] = lines * sizeof(WordLine) + spilled
         self.block[n] = <char*>check_allocated(allocate_zeroed(self.block_size[n]), 3 * lines, b"words of cache_memory")
@@ -67,10 +67,10 @@ cdef class SharedWordTable:
             words.n_spilled, words.max_spilled = words.max_spilled, 2 * words.max_spilled
         words.spilled[0] = 0                               # its huge page is cleared now, not within an early text
         words.state = &self.state
-        words.shift, words.long_words_mask = 64 - self.size, lines - 1
+        words.shift, words.long_words_mask = 64 - self.log2_lines, lines - 1
         words.max_long_words, words.max_long_bytes = lines // 2, lines * LONG_BYTES
         words.max_entries = lines * 5 // 4                # then one word in fifty is not in its first line
-        if self.size == self.max_size:
+        if self.log2_lines == self.max_log2_lines:
             words.max_entries, words.max_rejected = lines * 9 // 4, 3 * lines
         return 0
 

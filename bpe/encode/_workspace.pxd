@@ -31,20 +31,20 @@ cdef class Workspace:
     cdef int reset(self) noexcept nogil
 
 
-cdef void prepare_output(Workspace work, size_t n_bytes) noexcept nogil
+cdef void prepare_output(Workspace workspace, size_t n_bytes) noexcept nogil
 
 
-cdef inline int emit_spilled(Workspace work, uint64_t value) except -1 nogil:
+cdef inline int emit_spilled(Workspace workspace, uint64_t value) except -1 nogil:
     """Write the spilled ids of a value."""
-    cdef const token_t* spilled = work.cache.table.spilled + (value >> 32)
-    return append_ids(&work.out, spilled + 1, spilled[0])
+    cdef const token_t* spilled = workspace.cache.table.spilled + (value >> 32)
+    return append_ids(&workspace.out, spilled + 1, spilled[0])
 
 
-cdef inline int emit_value(Workspace work, uint64_t value) except -1 nogil:
+cdef inline int emit_value(Workspace workspace, uint64_t value) except -1 nogil:
     """Write the ids of any value."""
-    cdef Ids* out = &work.out
+    cdef Ids* out = &workspace.out
     if not has_ids(value):
-        return emit_spilled(work, value)
+        return emit_spilled(workspace, value)
     reserve(out, 2)
     out.data[out.n] = <token_t>value - 1
     out.data[out.n + 1] = <token_t>(value >> 32) - 1

@@ -25,7 +25,7 @@ cdef class Workspace:
         if marks_word_ends:
             open_front(&self.inner_cache, memory)
         self.chunk = <Chunk*>check_allocated(calloc(1, sizeof(Chunk)), 1, b"chunk of pieces")
-        self.feed = <Feed*>check_allocated(calloc(1, sizeof(Feed)), 1, b"chunk of pieces")
+        self.feed = <Feed*>check_allocated(calloc(1, sizeof(Feed)), 1, b"feed of pieces")
         self.unknown = False
         self.unknown_fragment = -1
         end_watch(&self.scratch.watch)
@@ -76,10 +76,10 @@ cdef class Workspace:
         return 0
 
 
-cdef void prepare_output(Workspace work, size_t n_bytes) noexcept nogil:
+cdef void prepare_output(Workspace workspace, size_t n_bytes) noexcept nogil:
     """Reserve memory for the ids of a large text: one id per byte, of which few are touched.
 
     Only for the first ids of a call: those that are there would be lost.
     """
-    if n_bytes > 2 * MIN_LARGE_IDS and work.out.n == 0 and not work.out.lent and work.pool is not None:
-        reserve_large_output(&work.out, work.pool, &work.block, n_bytes + 1024)
+    if n_bytes > 2 * MIN_LARGE_IDS and workspace.out.n == 0 and not workspace.out.lent and workspace.pool is not None:
+        reserve_large_output(&workspace.out, workspace.pool, &workspace.block, n_bytes + 1024)

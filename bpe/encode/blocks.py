@@ -43,6 +43,9 @@ _UNKNOWN_SIZE = 1 << 24
 _NO_IDS = np.empty(0, dtype=np.uint32)
 _NO_COUNTS = np.empty(0, dtype=np.int64)
 
+#: The columns of the records of blocks that `BlockJob.result` returns.
+_N_DOCUMENTS, _BEGINS, _ENDS, _N_BYTES, _DISK_BYTES, _FILE, _FIRST_START = range(7)
+
 
 def encode_sources(
     engine: Engine,
@@ -57,8 +60,8 @@ def encode_sources(
     names = allowed | disallowed
     find_block_end = engine.make_block_end_finder(corpus.separators, corpus.keep_separator, names)
     unsplittable = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
-    # Closed, so that an error leaves no file open.
     whole_documents = not engine.can_split_documents(names)
+    # Closed, so that an error leaves no file open.
     with closing(
         corpus.blocks(find_block_end, threads, unsplittable=unsplittable, whole_documents=whole_documents)
     ) as blocks:
@@ -145,7 +148,7 @@ def encode_next_blocks(
     if ahead and threads > 1:
         blocks = iter(list(_take(blocks, min(max_bytes, READ_AHEAD_BYTES))))
         max_bytes = sys.maxsize  # of these blocks, none may be left
-    if engine.can_encode_blocks(policy[0]):
+    if engine.kernel_handles(policy[0]):
         job = BlockJob(
             engine.encoder,
             threads if n_bytes >= MIN_PARALLEL_BYTES else 1,
@@ -215,11 +218,11 @@ def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds 
         for part in parts
     ]
     records, lengths = np.array(fields, dtype=np.int64), np.concatenate([part.lengths for part in parts])
-    n_documents, continued = records[:, 0], records[:, 1] == 0
+    n_documents, continued = records[:, _N_DOCUMENTS], records[:, _BEGINS] == 0
     continued[0] = False
     if continued.any():
-        first_items = (np.cumsum(n_documents) - n_documents)[continued]
-        lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), first_items))
+        continued_indices = (np.cumsum(n_documents) - n_documents)[continued]
+        lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), continued_indices))
     hashes = [part.hashes for part in parts if part.hashes is not None]
     return _make_block_ids(ids, lengths, records, np.concatenate(hashes) if hashes else None)
 
@@ -233,10 +236,11 @@ def _make_block_ids(
     """Join the records of blocks as `BlockJob.result` returns them."""
     if not len(records):
         return None
-    begun = records[:, 0] - (records[:, 1] == 0)
-    n_bytes, size = records[:, 3:5].sum(axis=0).tolist()
-    begins, ends = bool(records[0, 1]), bool(records[-1, 2])
-    return BlockIds(ids, lengths, begins, ends, n_bytes, size, begun, records[:, 5], records[:, 6], hashes)
+    begun = records[:, _N_DOCUMENTS] - (records[:, _BEGINS] == 0)
+    n_bytes, disk_bytes = records[:, [_N_BYTES, _DISK_BYTES]].sum(axis=0).tolist()
+    begins, ends = bool(records[0, _BEGINS]), bool(records[-1, _ENDS])
+    files, first_starts = records[:, _FILE], records[:, _FIRST_START]
+    return BlockIds(ids, lengths, begins, ends, n_bytes, disk_bytes, begun, files, first_starts, hashes)
 
 
 def _merge_across_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:

@@ -113,11 +113,17 @@ class Engine:
         return engine
 
     @property
+    def ids_are_final(self) -> bool:
+        """Whether the encoder's ids are the result: no second step merges across words."""
+        return self.parts.across_word_merger is None
+
+    @property
     def fast_encoder(self) -> Encoder | None:
-        """The encoder, if it takes every text unchanged and finds no special tokens, and nothing follows; or None."""
-        encoder_suffices = (
-            self.kernel_takes_raw_text and not self.specials.always_names and self.parts.across_word_merger is None
-        )
+        """The encoder, if it alone gives the ids of any text; else None.
+
+        Then texts need no change, no token is sought in every text, and no second step follows.
+        """
+        encoder_suffices = self.kernel_takes_raw_text and not self.specials.always_names and self.ids_are_final
         return self.encoder if encoder_suffices else None
 
     @property
@@ -128,8 +134,8 @@ class Engine:
     def find_special_encoder(self, names: frozenset[str], only_ascii: bool = False) -> SpecialEncoder | None:
         """Find the encoder of texts with these special tokens; None if texts or ids need more than the kernel."""
         takes_text = self.kernel_takes_ascii if only_ascii else self.kernel_takes_raw_text
-        is_direct = takes_text and not self._is_char_model and self.parts.across_word_merger is None
-        can_encode = names and is_direct and self.specials.need_one_search(names)
+        is_direct = takes_text and not self._is_char_model and self.ids_are_final
+        can_encode = names and is_direct and self.specials.one_search_suffices(names)
         return self.make_special_encoder(names) if can_encode else None
 
     @cached_property
@@ -150,27 +156,27 @@ class Engine:
         """
         text = to_plain_str(text)
         # A long text is not searched first: that takes a third of the time of encoding it.
-        is_long = isinstance(text, str) and len(text) > LONG_TEXT_CHARS and self.specials.need_one_search(allowed)
+        is_long = isinstance(text, str) and len(text) > LONG_TEXT_CHARS and self.specials.one_search_suffices(allowed)
         if self.kernel_takes_raw_text and not (allowed and (is_long or self._may_contain_special(text, allowed))):
             return self._encode_raw(text)
-        if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
+        if self.kernel_handles(allowed):
             ids = self.make_special_encoder(allowed).encode(text if isinstance(text, str) else self.check_text(text))
             if ids is not None:
                 return self._merge_across_words(ids)
             # The general way, below, raises the error for the unknown symbol.
         if self.only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
-            return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
+            return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), finder=self.spec.pretokenizer))
         segments = self.prepare(text, allowed, begins_text=begins_text)
         return join_ids([self.encode_segment(segment) for segment in segments])
 
-    def can_encode_blocks(self, allowed: frozenset[str]) -> bool:
-        """Whether the kernel encodes blocks of files with these special tokens, without Python code."""
-        return self.kernel_takes_raw_text and self.specials.need_one_search(allowed)
+    def kernel_handles(self, names: frozenset[str]) -> bool:
+        """Whether the kernel encodes texts, and blocks of files, with these special tokens, without Python code."""
+        return self.kernel_takes_raw_text and self.specials.one_search_suffices(names)
 
     def can_write_to_target(self, allowed: frozenset[str]) -> bool:
         """Whether the ids of such blocks may go to an `IdTarget`, since nothing is to be done with them."""
-        return self.can_encode_blocks(allowed) and self.parts.across_word_merger is None
+        return self.kernel_handles(allowed) and self.ids_are_final
 
     def _encode_raw(self, text: TextLike) -> NDArray[np.uint32]:
         """Encode a text that the kernel takes unchanged, as text."""
@@ -209,21 +215,21 @@ class Engine:
         data = self.check_text(text)
         if isinstance(data, str):
             data = data.encode()
-        if convention is None and self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
+        if convention is None and self.kernel_handles(allowed):
             return self._prepare_raw(data, allowed)
         return self._preparer.prepare(data, allowed, convention, begins_text)
 
     def _prepare_raw(self, data: bytes, allowed: frozenset[str]) -> Iterator[Segment]:
         """Split a text that is encoded unchanged at special tokens that one search finds."""
-        spans, text_start, splitter = self.specials.find_spans(data, allowed), 0, self.spec.pretokenizer
+        spans, text_start, finder = self.specials.find_spans(data, allowed), 0, self.spec.pretokenizer
         if spans is not None:
             for start, end, token_id in zip(*(column.tolist() for column in spans), strict=True):
                 if start > text_start:
-                    yield Segment(data[text_start:start], splitter)
+                    yield Segment(data[text_start:start], finder)
                 yield Segment(data[start:end], None, token_id)
                 text_start = end
         if text_start < len(data):
-            yield Segment(data[text_start:], splitter)
+            yield Segment(data[text_start:], finder)
 
     def _may_contain_special(self, text: TextLike, allowed: frozenset[str]) -> bool:
         """Whether a text may contain one of the special tokens. Other types than text are refused elsewhere."""
@@ -397,7 +403,7 @@ class Engine:
             ValueError: as for `encode_documents`; the visitor may have taken some ids by then.
 
         """
-        if not self.kernel_takes_raw_text or self._is_char_model or self.parts.across_word_merger is not None:
+        if not self.kernel_takes_raw_text or self._is_char_model or not self.ids_are_final:
             batch = self.encode_documents(buffer, starts, ends, 1)
             visitor.visit(batch.ids, batch.offsets)
             return
@@ -426,19 +432,17 @@ class Engine:
 
     def list_unsplittable(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
         """List the strings that a `FileReader` must not cut; None if the kernel does not encode its blocks."""
-        if not self.kernel_takes_raw_text or not self.specials.need_one_search(names):
+        if not self.kernel_handles(names):
             return None
         return list(dict.fromkeys([*separators, *(name.encode() for name in names)]))
 
     def can_split_documents(self, names: frozenset[str]) -> bool:
         """Whether blocks of a file may end within documents."""
-        if not self.kernel_takes_raw_text or get_scanner(self.spec.pretokenizer) in (None, WHOLE_TEXT):
-            return False
-        return self.specials.need_one_search(names)
+        return get_scanner(self.spec.pretokenizer) not in (None, WHOLE_TEXT) and self.kernel_handles(names)
 
     def select_output(self, out: NDArray[Any] | IdTarget | None) -> Any:
         """Return an array, or a target, if a job can write the ids to it, in place of a new array; else None."""
-        if out is None or self.parts.across_word_merger is not None:
+        if out is None or not self.ids_are_final:
             return None
         return out if isinstance(out, IdTarget) or out.flags.carray else None
 
@@ -472,7 +476,7 @@ class Engine:
     def encode_pretoken(self, pretoken: bytes) -> list[int]:
         """Encode one pretoken; NO_TOKEN for a symbol without an id."""
         ids, second_ids = self.encoder.encode_pretoken(pretoken), self.parts.second_ids
-        if self.parts.across_word_merger is None or second_ids is None:
+        if self.ids_are_final or second_ids is None:
             return ids
         return [
             int(second_ids.tokens[token_id - second_ids.first_id]) if token_id >= second_ids.first_id else token_id
@@ -500,7 +504,7 @@ class Engine:
 
     def name_symbols(self, pretoken: bytes) -> list[tuple[bytes, int]]:
         """List the symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
-        return [(symbol.name, symbol.token) for symbol in self.word_model.list_symbols(pretoken)]
+        return [(symbol.name, symbol.token_id) for symbol in self.word_model.list_symbols(pretoken)]
 
 
 def join_ids(arrays: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:

@@ -24,7 +24,7 @@ def list_tokens(engine: Engine, text: TextLike, allowed: frozenset[str], as_text
     """List the tokens of a text, as `Tokenizer.tokens` documents them; a symbol without an id is a token of its own."""
     vocabulary = engine.spec.vocabulary
     tokens: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
-    merges_across = engine.parts.across_word_merger is not None
+    merges_across = not engine.ids_are_final
     for item in engine.encode(text, allowed).tolist() if merges_across else engine.iterate_pretokens(text, allowed):
         if isinstance(item, int):
             tokens.append((vocabulary[item], True))
@@ -81,17 +81,17 @@ def list_merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tup
     best_merges = [_find_best_merge(symbols, ranks) for symbols in symbols_of_items]
     steps = [("", [symbol for symbols in symbols_of_items for symbol in symbols])]
     while (next_merge := min((merge for merge in best_merges if merge), default=None)) is not None:
-        rank, token, index = next_merge
+        rank, result_id, index = next_merge
         symbols = next(
             symbols for symbols, merge in zip(symbols_of_items, best_merges, strict=True) if merge == next_merge
         )
         left, right = _spell(symbols)[index : index + 2]
         for i, symbols in enumerate(symbols_of_items):
-            while (merge := best_merges[i]) is not None and merge[:2] == (rank, token):
-                symbols[merge[2] : merge[2] + 2] = [(spec.vocabulary[token], token)]
+            while (merge := best_merges[i]) is not None and merge[:2] == (rank, result_id):
+                symbols[merge[2] : merge[2] + 2] = [(spec.vocabulary[result_id], result_id)]
                 best_merges[i] = _find_best_merge(symbols, ranks)
         tokens = [symbol for symbols in symbols_of_items for symbol in symbols]
-        steps.append((f"{left} + {right} (rank {rank}, id {token})", tokens))
+        steps.append((f"{left} + {right} (rank {rank}, id {result_id})", tokens))
     if [token_id for _, token_id in steps[-1][1]] != [token_id for ids in final_ids for token_id in ids]:
         symbols_without_id = iter([symbol for symbol in steps[-1][1] if symbol[1] == NO_TOKEN])
         final_tokens = [
@@ -125,18 +125,18 @@ def _explain_merges(
     ids: list[int],
 ) -> Iterator[str]:
     """Yield a line for the symbols of a pretoken, (name, id) each, one for every merge, and one for its ids."""
-    tokens = [(token if token_id == NO_TOKEN else spec.vocabulary[token_id], token_id) for token, token_id in symbols]
+    tokens = [(name if token_id == NO_TOKEN else spec.vocabulary[token_id], token_id) for name, token_id in symbols]
     names = _spell(tokens)
     yield "  " + " ".join(names)
     if spec.ignore_merges and len(ids) == 1 and len(tokens) > 1:
         yield f"  the whole word is a token, id {ids[0]}"
         return
     while (next_merge := _find_best_merge(tokens, ranks)) is not None:
-        rank, token, index = next_merge
+        rank, result_id, index = next_merge
         left, right = names[index], names[index + 1]
-        tokens[index : index + 2] = [(spec.vocabulary[token], token)]
+        tokens[index : index + 2] = [(spec.vocabulary[result_id], result_id)]
         names = _spell(tokens)
-        yield f"  {left} + {right} -> {names[index]}  (rank {rank}, id {token})    {' '.join(names)}"
+        yield f"  {left} + {right} -> {names[index]}  (rank {rank}, id {result_id})    {' '.join(names)}"
     yield _describe_ids(ids)
 
 
@@ -145,7 +145,7 @@ def _describe_ids(ids: list[int]) -> str:
 
 
 def _spell(symbols: list[tuple[bytes, int]]) -> list[str]:
-    return spell_together(token for token, _ in symbols)
+    return spell_together(name for name, _ in symbols)
 
 
 def _quote(pretoken: bytes) -> str:

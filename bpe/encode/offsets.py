@@ -171,7 +171,7 @@ class OffsetEncoder:
         data = to_bytes(self.engine.check_text(text))
         if self.engine.specials.may_occur(data, allowed) or not _has_whole_characters(text):
             return None
-        segment = Segment(data, splitter=pretokenizer)
+        segment = Segment(data, finder=pretokenizer)
         starts, ends = segment.bounds()
         ids = self.engine.encode_segment(segment)
         spans = _offsets.locate_in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)

@@ -119,7 +119,7 @@ class _SpecialsStream:
         #: Whether the whole text is needed: special tokens depend on the text beside them or are found in normalized
         #: text, or the pretokenizer is made of steps.
         is_pipeline = isinstance(engine.spec.pretokenizer, PipelinePretokenizer)
-        self._needs_all = is_pipeline or not engine.specials.need_one_search(allowed)
+        self._needs_all = is_pipeline or not engine.specials.one_search_suffices(allowed)
         self._specials = engine.specials
         self._longest = engine.specials.measure_longest(allowed)
         self._segment = _SegmentStream(engine, cut_after)
@@ -193,7 +193,7 @@ class _SegmentStream:
         return index + len(self._cut_after) if index >= 0 else 0
 
     def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
-        if data and len(ids := self._engine.encode_segment(Segment(data, splitter=self._pretokenizer))):
+        if data and len(ids := self._engine.encode_segment(Segment(data, finder=self._pretokenizer))):
             yield ids
 
 

@@ -19,14 +19,14 @@ from bpe.vocab.vocabulary import NO_TOKEN
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol of a word: its name, its token (or NO_TOKEN), and the number of bytes of text that it stands for.
+    """A symbol of a word: its name, its id (or NO_TOKEN), and the number of bytes of text that it stands for.
 
     If bytes without a token are left out, `length` counts the UTF-8 of the bytes' GPT-2 letters instead
     (`WordModel.measure`).
     """
 
     name: bytes
-    token: int
+    token_id: int
     length: int
 
 
@@ -50,11 +50,11 @@ class WordModel:
         pending_unknown: Symbol | None = None  # not written yet
         for index, symbol_text in enumerate(symbol_texts):
             is_first, is_last = index == 0, index == len(symbol_texts) - 1
-            token = self._find_token(symbol_text, is_first, is_last)
-            byte_symbols = self._find_bytes(symbol_text, is_first, is_last) if token == NO_TOKEN else None
+            token_id = self._find_id(symbol_text, is_first, is_last)
+            byte_symbols = self._find_bytes(symbol_text, is_first, is_last) if token_id == NO_TOKEN else None
             if byte_symbols is not None:
                 symbols += byte_symbols
-            elif token == NO_TOKEN and self._unk_id != NO_TOKEN:
+            elif token_id == NO_TOKEN and self._unk_id != NO_TOKEN:
                 if pending_unknown is not None and self._spec.fuse_unk:
                     pending_unknown = Symbol(
                         pending_unknown.name + symbol_text, self._unk_id, pending_unknown.length + len(symbol_text)
@@ -62,9 +62,9 @@ class WordModel:
                 else:
                     symbols += [pending_unknown] if pending_unknown is not None else []
                     pending_unknown = Symbol(symbol_text, self._unk_id, len(symbol_text))
-            elif token != NO_TOKEN or self._spec.drop_unknown is not True:
+            elif token_id != NO_TOKEN or self._spec.drop_unknown is not True:
                 symbols += [pending_unknown] if pending_unknown is not None else []
-                symbols.append(Symbol(symbol_text, token, self.measure(symbol_text)))
+                symbols.append(Symbol(symbol_text, token_id, self.measure(symbol_text)))
                 pending_unknown = None
         symbols += [pending_unknown] if pending_unknown is not None else []
         if self._symbols.mark_id != NO_TOKEN:
@@ -79,7 +79,7 @@ class WordModel:
         """
         return len(spell_token_in_letters(text).encode()) if self.counts_letters else len(text)
 
-    def _find_token(self, symbol_text: bytes, is_first: bool, is_last: bool) -> int:
+    def _find_id(self, symbol_text: bytes, is_first: bool, is_last: bool) -> int:
         symbols = self._symbols
         if is_last:
             table = symbols.only_ids if is_first else symbols.last_ids
@@ -89,14 +89,14 @@ class WordModel:
         return int(table[code]) if code < len(table) else NO_TOKEN
 
     def _find_bytes(self, symbol_text: bytes, is_first: bool, is_last: bool) -> list[Symbol] | None:
-        """Find the symbols of the bytes of one that has no token; None if some byte has none."""
+        """Find the byte symbols of a symbol without a token; None if one of its bytes has no token either."""
         if self._symbols.byte_ids is None:
             return None
         data = (b"" if is_first else self._prefix) + symbol_text + (self._suffix if is_last else b"")
-        tokens = self._symbols.byte_ids[list(data)].tolist()
-        if NO_TOKEN in tokens:
+        ids = self._symbols.byte_ids[list(data)].tolist()
+        if NO_TOKEN in ids:
             return None
-        return [Symbol(bytes([byte]), token, 1) for byte, token in zip(data, tokens, strict=True)]
+        return [Symbol(bytes([byte]), token_id, 1) for byte, token_id in zip(data, ids, strict=True)]
 
     def merge(self, word: bytes, dropout: float = 0.0) -> tuple[list[int], list[int]]:
         """Merge a word: its tokens, and for each the number of bytes of text that it stands for.
@@ -106,7 +106,7 @@ class WordModel:
         With `dropout`, each merge that could be next is left out with that probability until another was applied.
         """
         symbols = self.list_symbols(word)
-        tokens, lengths = [symbol.token for symbol in symbols], [symbol.length for symbol in symbols]
+        tokens, lengths = [symbol.token_id for symbol in symbols], [symbol.length for symbol in symbols]
         next_index = [*range(1, len(tokens)), -1]
         previous_index = list(range(-1, len(tokens) - 1))
         is_merged = [False] * len(tokens)

@@ -24,7 +24,7 @@ from bpe.base._ids cimport Ids, reserve
 from bpe.base._interrupts cimport end_watch
 from bpe.base._memory cimport grow_array
 from bpe.base._types cimport token_t
-from bpe.merge._long_merge cimport merge_windows
+from bpe.merge._long_merge cimport merge_long_piece
 from bpe.merge._merge_table cimport Merges, MergeTable
 from bpe.merge._merging cimport (
     MAX_ROW_SYMBOLS, Row, Scratch, fill_row_from_symbols, free_scratch, merge_and_append_row, merge_in_passes,
@@ -252,7 +252,7 @@ cdef int merge_run(HighMerges high, const token_t* low, size_t n, Scratch* scrat
         return merge_and_append_row(merges, &row, out)
     scratch.symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, n, sizeof(token_t))
     memcpy(scratch.symbols, low, n * sizeof(token_t))
-    if merge_windows(merges, high.tree, NULL, NULL, n, scratch, out):
+    if merge_long_piece(merges, high.tree, NULL, NULL, n, scratch, out):
         return 0
     n = merge_in_passes(merges, scratch.symbols, n, scratch, out.n)
     return merge_with_heap(merges, scratch.symbols, n, scratch, out, NULL)

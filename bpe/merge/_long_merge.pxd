@@ -8,7 +8,7 @@ from bpe.merge._token_tree cimport TokenTree
 
 cdef bint merge_repeated(const Merges* merges, token_t token, Py_ssize_t n, Ids* out) except -1 nogil
 
-cdef bint merge_windows(
+cdef bint merge_long_piece(
     const Merges* merges,
     TokenTree tree,
     const byte_t* text,       # IN (n,) or NULL; `ids` has the token of each byte

@@ -22,7 +22,7 @@ Requires ranks in order (`TokenTree.is_ordered`). Symbols that are not the bytes
 """
 
 from bpe.base._ids cimport Ids, append_ids, reserve
-from bpe.base._interrupts cimport poll_if_due
+from bpe.base._interrupts cimport count_work, poll_if_due
 from bpe.base._memory cimport grow_array
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport NO_MERGE, Merges, find_pair
@@ -45,7 +45,7 @@ cdef Py_ssize_t huge_window = 1 << 20  # symbols of the windows that a piece is 
 
 
 def set_huge_window(Py_ssize_t symbols):
-    """Set the size of the largest windows, for tests; the previous size."""
+    """Set the size of the largest windows, for tests; returns the previous size."""
     global huge_window
     previous, huge_window = huge_window, symbols
     return previous
@@ -58,7 +58,7 @@ cdef struct Windows:
     Py_ssize_t failures_left
 
 
-cdef bint merge_windows(
+cdef bint merge_long_piece(
     const Merges* merges, TokenTree tree, const byte_t* text, const token_t* ids, Py_ssize_t n,
     Scratch* scratch, Ids* out,
 ) except -1 nogil:
@@ -68,15 +68,15 @@ cdef bint merge_windows(
         tokens=&tokens[0], min_size=MAX_ROW_SYMBOLS, max_size=MAX_WINDOW,
         failures_left=MAX_FAILURES if n > MAX_WINDOW else 2 * TRIES_PER_SIZE,
     )
-    if merge_in_windows(merges, tree, text, ids, n, scratch, out, &windows):
+    if merge_by_windows(merges, tree, text, ids, n, scratch, out, &windows):
         return True
     if n <= huge_window:
         return False
     windows = Windows(tokens=NULL, min_size=huge_window, max_size=n, failures_left=MAX_FAILURES)
-    return merge_in_windows(merges, tree, text, ids, n, scratch, out, &windows)
+    return merge_by_windows(merges, tree, text, ids, n, scratch, out, &windows)
 
 
-cdef bint merge_in_windows(
+cdef bint merge_by_windows(
     const Merges* merges, TokenTree tree, const byte_t* text, const token_t* ids, Py_ssize_t n,
     Scratch* scratch, Ids* out, const Windows* windows,
 ) except -1 nogil:
@@ -94,10 +94,10 @@ cdef bint merge_in_windows(
             scratch.window = <token_t*>grow_array(scratch.window, &scratch.window_capacity, size, sizeof(token_t))
             tokens = scratch.window
         if text != NULL:
-            n_tokens = merge_window(merges, text + position, ids, size, tokens, scratch, out)
+            n_tokens = merge_one_window(merges, text + position, ids, size, tokens, scratch, out)
         else:
-            n_tokens = merge_window(merges, NULL, scratch.symbols + position, size, tokens, scratch, out)
-        scratch.watch.next -= size                         # a token may be long, and merging it takes as long
+            n_tokens = merge_one_window(merges, NULL, scratch.symbols + position, size, tokens, scratch, out)
+        count_work(&scratch.watch, size)                         # a token may be long, and merging it takes as long
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if (
             last != NO_TOKEN and tokens[0] != NO_TOKEN
@@ -123,13 +123,13 @@ cdef bint merge_in_windows(
     return True
 
 
-cdef Py_ssize_t merge_window(
+cdef Py_ssize_t merge_one_window(
     const Merges* merges, const byte_t* text, const token_t* ids, Py_ssize_t size,
     token_t* tokens, Scratch* scratch, Ids* out,
 ) except -1 nogil:
-    """Merge a window of `size` bytes whose tokens are in `ids`, or of symbols if `text` is NULL; its number of tokens.
+    """Merge a window of `size` bytes whose tokens are in `ids`, or of symbols if `text` is NULL.
 
-    `out` may grow, but nothing is appended.
+    Returns the number of its tokens. `out` may grow, but nothing is appended.
     """
     cdef Row row
     cdef Py_ssize_t i, n

@@ -9,7 +9,7 @@ import numpy as np
 
 from bpe.base._ids cimport Ids
 from bpe.base._types cimport NO_TOKEN, byte_t
-from bpe.merge._long_merge cimport merge_repeated, merge_windows
+from bpe.merge._long_merge cimport merge_repeated, merge_long_piece
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
     MAX_ROW_SYMBOLS, Affix, Row, Scratch, SymbolTokens, TokensBySymbol, fill_row_from_bytes, fill_row_from_symbols,
@@ -133,7 +133,7 @@ cdef class Merger:
         if text != NULL and self.tree.is_ordered and memcmp(text, text + 1, n - 1) == 0:
             if merge_repeated(&self.table.merges, symbol_tokens.inner.tokens[text[0]], n, out):
                 return 0
-        if self.ranks_fit_row and self.tree.is_ordered and merge_windows(
+        if self.ranks_fit_row and self.tree.is_ordered and merge_long_piece(
             &self.table.merges, self.tree, text, symbol_tokens.inner.tokens, n, scratch, out
         ):
             return 0

@@ -7,7 +7,7 @@ log n) for n symbols. Merges of equal rank are applied from left to right.
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._ids cimport Ids, append_id, reserve
-from bpe.base._interrupts cimport poll_if_due
+from bpe.base._interrupts cimport count_work, poll_if_due
 from bpe.base._memory cimport grow_array
 from bpe.base._random cimport next_random
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -39,7 +39,7 @@ cdef void free_scratch(Scratch* scratch) noexcept nogil:
 cdef Py_ssize_t write_symbols(
     const SymbolTokens* symbol_tokens, const byte_t* piece, Py_ssize_t size, Scratch* scratch, Py_ssize_t* unknown
 ) except -1 nogil:
-    """Write the symbols of a piece; their number.
+    """Write the symbols of a piece; returns their number.
 
     A symbol that is not in the alphabet becomes the tokens of its bytes, if all of them have one; else the unknown
     token, else NO_TOKEN, or nothing. As in Hugging Face's `tokenizers`, an unknown token is held back until the
@@ -92,13 +92,13 @@ cdef Py_ssize_t write_symbols(
 
 
 cdef inline token_t find_symbol_token(
-    const SymbolTokens* symbol_tokens, uint32_t code, bint first, bint last
+    const SymbolTokens* symbol_tokens, uint32_t code, bint is_first, bint is_last
 ) noexcept nogil:
     """Find the token of a byte or code point at a position of a word, or NO_TOKEN."""
     cdef const TokensBySymbol* symbols = &symbol_tokens.inner
-    if last:
-        symbols = &symbol_tokens.only if first else &symbol_tokens.last
-    elif first:
+    if is_last:
+        symbols = &symbol_tokens.only if is_first else &symbol_tokens.last
+    elif is_first:
         symbols = &symbol_tokens.first
     return symbols.tokens[code] if code < symbols.n else NO_TOKEN
 
@@ -179,7 +179,7 @@ cdef Py_ssize_t merge_in_passes(
             break
         n_before = n
         n = apply_everywhere(merges, best >> 32, tokens, pair_merges, n)
-        scratch.watch.next -= n_before
+        count_work(&scratch.watch, n_before)
         poll_if_due(&scratch.watch, written)
     return n
 
@@ -225,10 +225,10 @@ cdef int merge_with_heap(
     """
     cdef uint64_t entry
     link_symbols(merges, symbols, n, scratch)
-    scratch.watch.next -= n
+    count_work(&scratch.watch, n)
     while scratch.queue.n > 0:
         entry = pop(&scratch.queue)
-        scratch.watch.next -= IDS_PER_STEP
+        count_work(&scratch.watch, IDS_PER_STEP)
         poll_if_due(&scratch.watch, out.n)
         if is_current(scratch, entry) and (dropout == NULL or not is_dropped(dropout, entry)):
             merge_with_next(merges, scratch, <uint32_t>entry, n)

@@ -18,7 +18,7 @@ import numpy as np
 
 from bpe.base._bounds cimport check_offsets
 from bpe.base._ids cimport Ids, reserve
-from bpe.base._interrupts cimport poll_if_due
+from bpe.base._interrupts cimport count_work, poll_if_due
 from bpe.base._memory cimport grow_array
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_queue cimport pop, push
@@ -140,10 +140,10 @@ cdef class EventMerger(Merger):
             ends[position] = begins[position]
             if begins[position] != NO_TOKEN:
                 self.queue_pair(scratch, begins, position, n, 0)
-        scratch.watch.next -= n
+        count_work(&scratch.watch, n)
         while scratch.queue.n > 0:
             entry = pop(&scratch.queue)
-            scratch.watch.next -= IDS_PER_STEP
+            count_work(&scratch.watch, IDS_PER_STEP)
             poll_if_due(&scratch.watch, out.n)
             self.apply_event(scratch, begins, ends, <uint32_t>entry, n, <uint32_t>(entry >> 32))
         reserve(out, n)

@@ -54,8 +54,8 @@ class SymbolTables:
             written as bytes.
         prefix: the bytes that all symbols of a word but the first have in the vocabulary, not in the text.
         suffix: the bytes that the last one has there.
-        drop_unknown: whether unknown symbols are left out, without an unknown token; `AFTER_MERGING` if no merge
-            crosses them.
+        drop_unknown: False: an unknown symbol is an error or the unknown token; True: it is left out before merging,
+            and its neighbours may merge; `AFTER_MERGING`: it separates them, and is left out then.
 
     """
 

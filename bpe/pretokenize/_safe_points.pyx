@@ -38,7 +38,7 @@ cdef Py_ssize_t find_next_pretoken_split(
     return min(pos, end)
 
 
-def find_next_safe_point(int scanner, const byte_t[::1] text, Py_ssize_t pos):
+def find_next_split(int scanner, const byte_t[::1] text, Py_ssize_t pos):
     """Call `find_next_pretoken_split` for a text from Python; the text's length if there is none."""
     cdef Py_ssize_t end = text.shape[0]
     if pos >= end:
@@ -72,7 +72,7 @@ cdef Py_ssize_t find_last_pretoken_split(
     return start
 
 
-def find_last_safe_point(int scanner, const byte_t[::1] text, Py_ssize_t start):
+def find_last_split(int scanner, const byte_t[::1] text, Py_ssize_t start):
     """Call `find_last_pretoken_split` for a text from Python."""
     cdef Py_ssize_t end = text.shape[0]
     start = max(start, <Py_ssize_t>0)

@@ -30,7 +30,7 @@ _MAX_RECURSIVE_STEPS = 100
 _SECONDS_PER_CHARACTER = 1e-4
 
 
-class Splitter(Protocol):
+class PretokenFinder(Protocol):
     """Finds pretokens in prepared text."""
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -48,7 +48,7 @@ class Segment:
         token_id: the id of a special token; None for text.
         char_of_byte: for each byte of `data`, the character of the normalized text that it comes from, if that is
             traced and steps of the pretokenizer may have changed it.
-        splitter: finds the pretokens; None if `data` is one.
+        finder: finds the pretokens; None if `data` is one.
         origin: where it comes from, if that is traced.
 
     """
@@ -58,14 +58,14 @@ class Segment:
     char_of_byte: NDArray[np.int64] | None = None
     origin: Origin | None = None
 
-    def __init__(self, data: bytes, splitter: Splitter | None = None, token_id: int | None = None) -> None:
-        self.data, self.splitter, self.token_id = data, splitter, token_id  # most segments have no other field
+    def __init__(self, data: bytes, finder: PretokenFinder | None = None, token_id: int | None = None) -> None:
+        self.data, self.finder, self.token_id = data, finder, token_id  # most segments have no other field
 
     def bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the starts and the ends of the pretokens."""
         if self.starts is None or self.ends is None:
-            if self.splitter is not None:
-                self.starts, self.ends = self.splitter.spans(self.data)
+            if self.finder is not None:
+                self.starts, self.ends = self.finder.spans(self.data)
             else:
                 bounds = np.array([0, len(self.data)] if self.data else [], dtype=np.int64)
                 self.starts, self.ends = bounds[:1], bounds[1:]

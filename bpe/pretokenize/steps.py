@@ -46,9 +46,9 @@ class Step:
     def __post_init__(self) -> None:
         """Check the fields."""
 
-    def edit(self, text: str, first: bool) -> tuple[str, int]:
+    def edit(self, text: str, begins_text: bool) -> tuple[str, int]:
         """Change a piece before it is cut; returns it, and the number of characters that were put in front of it."""
-        del first
+        del begins_text
         return text, 0
 
     def spans(self, text: str) -> list[Span]:
@@ -415,7 +415,7 @@ class Metaspace(Step):
     """Replace each space by a character, put it before a text that does not begin with it, and split before each.
 
     >>> step = Metaspace()
-    >>> step.pieces(step.edit("a  b", first=True)[0])
+    >>> step.pieces(step.edit("a  b", begins_text=True)[0])
     ['▁a', '▁', '▁b']
     """
 
@@ -428,10 +428,10 @@ class Metaspace(Step):
         check_choice("prepend_scheme", self.prepend_scheme, get_args(PrependScheme))
         object.__setattr__(self, "split", bool(self.split))
 
-    def edit(self, text: str, first: bool) -> tuple[str, int]:
+    def edit(self, text: str, begins_text: bool) -> tuple[str, int]:
         """Change a piece before it is cut; returns it, and the number of characters that were put in front of it."""
         text = text.replace(" ", self.replacement)
-        adds_mark = self.prepend_scheme == "always" or (self.prepend_scheme == "first" and first)
+        adds_mark = self.prepend_scheme == "always" or (self.prepend_scheme == "first" and begins_text)
         if not adds_mark or not text or text.startswith(self.replacement):
             return text, 0
         return self.replacement + text, 1
@@ -461,7 +461,7 @@ class ByteLevel(Step):
         use_regex: split by GPT-2's pattern.
 
     >>> step = ByteLevel(add_prefix_space=True)
-    >>> step.pieces(step.edit("a b", first=True)[0])  # the pipeline spells the bytes
+    >>> step.pieces(step.edit("a b", begins_text=True)[0])  # the pipeline spells the bytes
     [' a', ' b']
 
     """
@@ -469,9 +469,9 @@ class ByteLevel(Step):
     add_prefix_space: bool = False
     use_regex: bool = True
 
-    def edit(self, text: str, first: bool) -> tuple[str, int]:
+    def edit(self, text: str, begins_text: bool) -> tuple[str, int]:
         """Change a piece before it is cut; returns it, and the number of characters that were put in front of it."""
-        del first
+        del begins_text
         if not self.add_prefix_space or not text or text.startswith(" "):
             return text, 0
         return " " + text, 1

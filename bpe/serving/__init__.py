@@ -1,8 +1,8 @@
 """Plugins that accelerate the tokenizers of vLLM and SGLang, without a change of the servers' code.
 
-There is a module for each server, whose `register` the server calls in each of its processes, as pyproject.toml
-declares. It does nothing unless the user has named the plugin `bpe` in the server's variable of plugins: servers load
-every plugin that is installed, and installing a library must not change a server.
+There is a module for each server, `vllm.py` and `sglang.py`, whose `register` the server calls in each of its
+processes, as pyproject.toml declares. It does nothing unless the user has named the plugin `bpe` in the server's
+variable of plugins: servers load every plugin that is installed, and installing a library must not change a server.
 
 All tokenizers of the process are accelerated, by `patch_transformers`: servers derive classes from a tokenizer's,
 copy it for each of their threads, and load others for adapters and images. `docs/serving.md` is for users.

@@ -86,7 +86,7 @@ class _Plan:
         self.normalized_names = names.intersection(normalized_spellings)
         self._first_names = names - self.normalized_names
         #: Whether one search of the original text finds all these tokens, and none has flags.
-        self.needs_one_search = not self.normalized_names and flags.keys().isdisjoint(names)
+        self.one_search_suffices = not self.normalized_names and flags.keys().isdisjoint(names)
         #: All names if there are at most `_MAX_SUBSTRING_NAMES`, else None.
         self.few_names = tuple(names) if len(names) <= _MAX_SUBSTRING_NAMES else None
 
@@ -235,9 +235,9 @@ class SpecialTokens:
         """List the texts sought for these tokens: names, or what the normalizer makes of "normalized" ones."""
         return frozenset(filter(None, (self._spellings.get(name, name) for name in names)))
 
-    def need_one_search(self, names: frozenset[str]) -> bool:
+    def one_search_suffices(self, names: frozenset[str]) -> bool:
         """Whether one search of the original text finds all these tokens, and none has flags."""
-        return self._get_plan(names).needs_one_search
+        return self._get_plan(names).one_search_suffices
 
     def may_occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
         """Whether any of these tokens may occur in a text. False is certain; True is not."""
@@ -273,14 +273,14 @@ class SpecialTokens:
                 yield start, end, search.names[index]
 
     def get_search(self, names: frozenset[str]) -> tuple[Finder, NDArray[np.uint32]]:
-        """Return the search for these tokens, which must `need_one_search`, and the id of each string that it finds."""
+        """Return the search for tokens for which `one_search_suffices`, and the id of each string that it finds."""
         search = self._get_plan(names).search_any
         return search.finder, search.id_array
 
     def find_spans(
         self, data: Bytes, names: frozenset[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]] | None:
-        """Find the (starts, ends, ids) of these tokens, which must `need_one_search`, in a text; None without any."""
+        """Find the (starts, ends, ids) of tokens for which `one_search_suffices` in a text; None without any."""
         search = self._get_plan(names).search_any
         matches = search.finder.find(data)
         return None if matches is None else (matches[0], matches[1], search.id_array[matches[2]])

@@ -9,7 +9,7 @@ from bpe.base.fast_dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Training:
-    """Facts about a training: `Tokenizer.training` of a tokenizer that `train` or `extend` returned.
+    """Facts about a training: `Tokenizer.spec.training` of a tokenizer that `train` or `extend` returned.
 
     Attributes:
         stopped: why training stopped before the requested size: "no pairs left" or "min_frequency"; None if it reached

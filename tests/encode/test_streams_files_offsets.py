@@ -289,7 +289,7 @@ def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, mor
     pretokenizer = Pretokenizer(kind)
     assert pretokenizer.scanner is not None
     data, after = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
-    cut = cutting.find_last_safe_point(pretokenizer.scanner, data, min(low, len(data)))
+    cut = cutting.find_last_split(pretokenizer.scanner, data, min(low, len(data)))
     assert min(low, len(data)) <= cut <= len(data)
     if cut > low:
         whole = pretokenizer.split_bytes(data + after)
@@ -310,8 +310,8 @@ def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, mor
 def test_the_last_split_point_is_found_from_any_distance(number: int, parts: list[str], low: int) -> None:
     """64 positions are rejected at once where there is none."""
     data = "".join(parts).encode()
-    points = [at for at in range(low + 1, len(data)) if cutting.find_next_safe_point(number, data, at) == at]
-    assert cutting.find_last_safe_point(number, data, low) == max(points, default=low)
+    points = [at for at in range(low + 1, len(data)) if cutting.find_next_split(number, data, at) == at]
+    assert cutting.find_last_split(number, data, low) == max(points, default=low)
 
 
 # Files --------------------------------------------------------------------------------------------------------------

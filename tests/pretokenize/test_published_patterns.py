@@ -246,7 +246,7 @@ def split_points(number: int, data: bytes, size: int) -> list[int]:
     points = [0]
     while points[-1] < len(data):
         at = points[-1] + size
-        points.append(cutting.find_next_safe_point(number, data, at) if at < len(data) else len(data))
+        points.append(cutting.find_next_split(number, data, at) if at < len(data) else len(data))
     return points
 
 

@@ -90,9 +90,13 @@ def encoding_for_model(model_name: str) -> Encoding:
 
 
 def _with_fast_list(method: _Method) -> _Method:
-    """Wrap `encode` or `encode_ordinary` in a fast path that handles short texts without a Python frame."""
-    is_ordinary = method.__name__ == "encode_ordinary"
-    return cast("_Method", wraps(method)(_fast_path.with_fast_list(method, is_ordinary)))
+    """Wrap `encode` in a fast path that handles short texts without a Python frame."""
+    return cast("_Method", wraps(method)(_fast_path.with_fast_list(method)))
+
+
+def _with_fast_ordinary_list(method: _Method) -> _Method:
+    """Wrap `encode_ordinary` in such a fast path."""
+    return cast("_Method", wraps(method)(_fast_path.with_fast_ordinary_list(method)))
 
 
 class Encoding:
@@ -165,7 +169,7 @@ class Encoding:
 
     # Encoding ---------------------------------------------------------------------------------------------------------
 
-    @_with_fast_list
+    @_with_fast_ordinary_list
     def encode_ordinary(self, text: str) -> list[int]:
         """Encode a text; special tokens in it are ordinary text. A lone surrogate becomes U+FFFD.
 

@@ -4,9 +4,10 @@ Writes documents of token ids to files that training code maps into memory, and 
 which data meets them:
 
 - `shard_format.py` what describes a format, and the writer that all share;
-- `files.py` temporary files, checksums and the final rename; numbers that are too many for memory;
-- `flat.py` (native, nanoGPT, llm.c, datatrove), `megatron.py`, `columns.py` (Parquet and Arrow) and `dolma.py`, the
-  layouts;
+- `files.py` temporary files, checksums and the final rename; numbers that are too many for memory; `_file_writer.pyx`
+  writes numbers by several threads;
+- `flat.py` (native, nanoGPT, llm.c, datatrove), `megatron.py`, `columns.py` (Parquet, with `parquet_footers.py`, and
+  Arrow) and `dolma.py`, the layouts;
 - `reading.py` open shards: checks of sizes and offsets, documents in batches, and with `_mapping.pyx` memory maps.
 
 Invariants: ids, lengths and counts that a format cannot hold are refused; a shard's files appear complete, and last the

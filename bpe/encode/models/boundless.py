@@ -30,7 +30,7 @@ class SecondIds:
         encoder: gives these ids.
         first_id: a pretoken that is the token `tokens[i]` has the id `first_id` + i; all other ids are below
             `first_id`.
-        tokens: uint32. One that merging the token's own bytes does not give has no second id in effect.
+        tokens: uint32. A token that merging its own bytes does not give never gets its second id.
 
     """
 
