@@ -50,7 +50,7 @@ def test_an_amount_of_another_type_is_refused(value: object) -> None:
 
 
 def test_the_error_for_too_little_memory_names_the_least_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpe.training.job.count_into", None)  # must not be called
+    monkeypatch.setattr("bpe.training.job.fill_from_corpus", None)  # must not be called
     with pytest.raises(ValueError, match="it must be at least") as caught:
         bpe.train(texts=["ab"], num_merges=1, max_memory="100K")
     monkeypatch.undo()

@@ -93,7 +93,7 @@ cdef class FileReader:
     cdef bytes separator_bytes         # the separator
     cdef const char* separator
     cdef Finder unsplittable_finder    # finds strings that must not be cut
-    cdef object check_first_bytes, note_state
+    cdef object check_first_bytes, note_stamp
     cdef FieldPath field               # of JSON Lines that has the text, or None
     cdef RowDialect dialect            # of the rows of CSV, or None
     cdef bint has_records              # JSON Lines or rows, whose texts are the documents
@@ -105,7 +105,7 @@ cdef class FileReader:
     cdef Py_ssize_t unit_index         # of its unit
     cdef Py_ssize_t offset             # of the next block in it
     cdef readonly Py_ssize_t n_blocks  # that were given out
-    cdef Py_ssize_t is_finished        # 1 when all blocks were, or after an error; read without the lock
+    cdef Py_ssize_t finished_flag        # 1 when all blocks were, or after an error; read without the lock
     cdef bint begins_document          # the next block, with a new document
     cdef byte_t* window                # the text before a block's end
     cdef Py_ssize_t window_start       # its offset in the file

@@ -142,14 +142,14 @@ cdef class FileReader:
         block_bytes: bytes to read at once.
         check_first_bytes: called as check(first_bytes, name) for a file that may not be text, before its first block
             is used; None for no check.
-        note_state: called as note(name, (size, modified)) when a file is opened; None if no file is opened twice.
+        note_stamp: called as note(name, (size, modified)) when a file is opened; None if no file is opened twice.
 
     """
 
     def __cinit__(
         self, list names not None, const int64_t[:, ::1] units not None, list separators, bint keep_separator,
         list strings, bint requires_utf8, bint separator_ends=False, Py_ssize_t block_bytes=KERNEL_READ_BYTES,
-        check_first_bytes=None, note_state=None,
+        check_first_bytes=None, note_stamp=None,
     ):
         from bpe.corpus import reading
         from bpe.corpus.blocks import can_overlap_itself
@@ -171,12 +171,12 @@ cdef class FileReader:
         if separators:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
-        self.check_first_bytes, self.note_state = check_first_bytes, note_state
+        self.check_first_bytes, self.note_stamp = check_first_bytes, note_stamp
         self.encoded_names = list(map(os.fsencode, self.names))
         self.paths = <const char**>check_allocated(malloc((self.n_units + 1) * sizeof(char*)), self.n_units, b"paths")
         for i in range(self.n_units):
             self.paths[i] = self.encoded_names[i]
-        self.begins_document, self.is_finished = True, self.n_units == 0
+        self.begins_document, self.finished_flag = True, self.n_units == 0
         self.offset = units[0, UNIT_START] if self.n_units else 0
 
     def __dealloc__(self):
@@ -204,7 +204,7 @@ cdef class FileReader:
     def close(self):
         """Close the files that are open after an error, while no thread reads."""
         cdef OpenFile* file
-        store(&self.is_finished, 1)
+        store(&self.finished_flag, 1)
         self.file = NULL
         while self.open_files != NULL:
             file, self.open_files = self.open_files, self.open_files.next
@@ -212,9 +212,9 @@ cdef class FileReader:
             free(file)
 
     @property
-    def finished(self):
+    def is_finished(self):
         """Whether all blocks were given out, or an error has ended that."""
-        return bool(load(&self.is_finished))
+        return bool(load(&self.finished_flag))
 
     @property
     def resume_position(self):
@@ -251,7 +251,7 @@ cdef class FileReader:
         """Give out the next block, which is to be `read`; False if there is none."""
         cdef Py_ssize_t end
         with self.lock:
-            if load(&self.is_finished):
+            if load(&self.finished_flag):
                 return False
             end = measure_small(self)
             if self.file == NULL and end < 0:
@@ -333,7 +333,7 @@ cdef int fail(FileReader reader, FileBlock block, OpenFile* unread_file, error) 
     error.block_of_reader = id(reader), block.index
     with nogil:
         with reader.lock:
-            store(&reader.is_finished, 1)
+            store(&reader.finished_flag, 1)
             if block.file != NULL and unread_file != NULL:
                 unread_file.n_unread -= 1
             close_unused(reader)
@@ -360,19 +360,19 @@ cdef int check_beginning(FileReader reader, FileBlock block, OpenFile* file) exc
     return 0
 
 
-cdef int note_next_state(FileReader reader, OpenFile* file) except -1:
-    """Note the state of the file that the next block is from, while holding the lock."""
+cdef int note_next_stamp(FileReader reader, OpenFile* file) except -1:
+    """Note the size and time of the file that the next block is from, while holding the lock."""
     try:
-        reader.note_state(reader.names[file.unit_index], (file.size, file.modified))
+        reader.note_stamp(reader.names[file.unit_index], (file.size, file.modified))
     except BaseException as error:
         fail_locked(reader, error)
     return 0
 
 
-cdef int note_small_state(FileReader reader, FileBlock block, OpenFile* file) except -1:
-    """Note the state of a file that is one block."""
+cdef int note_small_stamp(FileReader reader, FileBlock block, OpenFile* file) except -1:
+    """Note the size and time of a file that is one block."""
     try:
-        reader.note_state(block.source, (file.size, file.modified))
+        reader.note_stamp(block.source, (file.size, file.modified))
     except BaseException as error:
         fail(reader, block, file, error)
     return 0
@@ -418,7 +418,7 @@ cdef int raise_for_small(FileReader reader, FileBlock block, int code) except -1
 cdef int fail_locked(FileReader reader, error) except -1:
     """Raise the error of the next block, and stop the reader, while holding the lock."""
     error.block_of_reader = id(reader), reader.n_blocks
-    store(&reader.is_finished, 1)
+    store(&reader.finished_flag, 1)
     close_unused(reader)
     raise error
 
@@ -482,9 +482,9 @@ cdef int open_next(FileReader reader) except -1 nogil:
             raise_for_window(reader, 0, file.size)
     if file.end < 0:
         file.end = file.size
-    if reader.note_state is not None:
+    if reader.note_stamp is not None:
         with gil:
-            note_next_state(reader, file)
+            note_next_stamp(reader, file)
     return 0
 
 
@@ -499,9 +499,9 @@ cdef int open_small(FileReader reader, FileBlock block, OpenFile* file) except -
         with gil:
             return raise_for_small(reader, block, code)
     block.n = block.disk_bytes = file.size
-    if reader.note_state is not None:
+    if reader.note_stamp is not None:
         with gil:
-            note_small_state(reader, block, file)
+            note_small_stamp(reader, block, file)
     return 0
 
 
@@ -516,7 +516,7 @@ cdef void end_file(FileReader reader, FileBlock block) noexcept nogil:
     reader.file = NULL
     reader.unit_index += 1
     reader.offset = reader.units[reader.unit_index, UNIT_START] if reader.unit_index < reader.n_units else 0
-    store(&reader.is_finished, reader.unit_index == reader.n_units)
+    store(&reader.finished_flag, reader.unit_index == reader.n_units)
 
 
 cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file, Py_ssize_t* size) noexcept nogil:
@@ -531,7 +531,7 @@ cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file, Py_ssize_
         return is_changed
     with reader.lock:
         file.n_unread -= 1
-        if file.n_unread == 0 and (file.is_given_out or load(&reader.is_finished)):
+        if file.n_unread == 0 and (file.is_given_out or load(&reader.finished_flag)):
             is_changed = file.is_given_out and has_changed(file, size)
             close_file(reader, file)
     return is_changed

@@ -62,7 +62,7 @@ cdef class FileMeasurer:
         free(self.paths)
 
     @property
-    def finished(self):
+    def is_finished(self):
         """Whether threads have taken all files."""
         return load(<Py_ssize_t*>&self.n_taken) >= <Py_ssize_t>self.n_files
 

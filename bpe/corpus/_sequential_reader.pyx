@@ -85,7 +85,7 @@ cdef class SequentialReader(FileReader):
         """Read the next block; False if there is none."""
         cdef bint at_end
         with self.lock:
-            if load(&self.is_finished):
+            if load(&self.finished_flag):
                 return False
             if not self.is_open:
                 open_in_order(self)

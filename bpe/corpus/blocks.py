@@ -59,15 +59,15 @@ class Block:
         offset: the position of `text` in its source.
         separators: the strings that documents end at.
         keep_separator: whether a separator belongs to the document before it.
-        disk_bytes: of a file: the bytes on disk that were read for this block.
-        begins_document: of a file: whether the block starts with a new document rather than the rest of one.
-        ends_document: of a file: whether the last document ends with the block.
+        disk_bytes: the bytes of the file on disk that were read for this block.
+        begins_document: whether the block starts with a new document rather than the rest of one.
+        ends_document: whether the last document ends with the block.
         must_be_utf8: whether `check` is to refuse a text that is not UTF-8.
         buffers: the pool that the memory of `text` is returned to; None if it is of no pool.
-        file_index: of `Sources`: the index of the file.
+        file_index: the index of the file in `Sources`.
         resume_offset, documents_to_skip: the offset and the documents of `resume_position`; set by `Sources` only.
-        n_bad_records: of `Sources`: how many bad records had been left out when reading came to `resume_offset`.
-        first_row: of Parquet and Arrow: the number of the row of the first document, if `text` is to be checked.
+        n_bad_records: how many bad records of `Sources` had been left out when reading came to `resume_offset`.
+        first_row: the number of the row of the first document in Parquet and Arrow, if `text` is to be checked.
 
     """
 

@@ -108,7 +108,7 @@ def find_header(rows: bytes, context: RecordContext, dialect: Dialect) -> tuple[
     file = context.file
     if file.kind not in ("file", "remote"):
         raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
-    with open_stream(file, states=context.state.file_states) as stream:
+    with open_stream(file, stamps=context.state.file_stamps) as stream:
         return 0, _read_header(_split_lines(stream), context, dialect)[1]
 
 

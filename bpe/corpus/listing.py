@@ -91,7 +91,7 @@ class SourceFile:
     kind: SourceKind
 
     @property
-    def seekable(self) -> bool:
+    def is_seekable(self) -> bool:
         """Whether reading can begin at any byte of its text."""
         return self.kind == "file" and self.compression is None
 
@@ -243,7 +243,7 @@ def _drop_datasets_info(names: list[str]) -> list[str]:
 def _measure_files(names: list[str]) -> list[tuple[int, bool]]:
     """List the sizes of names, and whether the files may begin with JSON; -1 for what `_describe_local` looks at."""
     measurer = FileMeasurer(names)
-    rounds = takewhile(lambda measurer: not measurer.finished, repeat(measurer))
+    rounds = takewhile(lambda measurer: not measurer.is_finished, repeat(measurer))
     deque(map_unordered(FileMeasurer.measure, rounds, min(resolve_threads(None), 1 + len(names) // FILES_PER_THREAD)))
     return list(zip(measurer.sizes.tolist(), measurer.may_be_records.tolist(), strict=True))
 

@@ -22,7 +22,7 @@ from bpe.corpus.documents import Documents, read_arrow_documents
 from bpe.corpus.jsonl import check_unique_column, describe_known_names
 from bpe.corpus.listing import SourceFile, import_extra
 from bpe.corpus.records import RecordContext
-from bpe.corpus.streams import FileStates, open_raw, read_ahead, watch_for_changes
+from bpe.corpus.streams import FileStamps, open_raw, read_ahead, watch_for_changes
 from bpe.errors import FormatError
 
 #: The bytes of a column that are decoded at once, about, and the bytes of arrays that are read ahead.
@@ -92,7 +92,7 @@ def list_row_groups(file: SourceFile) -> list[int]:
 def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
     file, first, last = context.file, context.start, context.end
     with ExitStack() as stack, _as_format_errors(file):
-        parquet_file = _open_parquet(file, stack, context.state.file_states)
+        parquet_file = _open_parquet(file, stack, context.state.file_stamps)
         path = _find_column(parquet_file.schema_arrow, context)
         metadata = parquet_file.metadata
         last = metadata.num_row_groups if last is None else min(last, metadata.num_row_groups)
@@ -111,10 +111,10 @@ def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
             row += group.num_rows
 
 
-def _open_parquet(file: SourceFile, stack: ExitStack, states: FileStates | None = None) -> Any:
+def _open_parquet(file: SourceFile, stack: ExitStack, stamps: FileStamps | None = None) -> Any:
     import pyarrow.parquet as pq
 
-    watch_for_changes(file, stack, file.name, states)
+    watch_for_changes(file, stack, file.name, stamps)
     source = file.name if file.kind == "file" else open_raw(file, stack)[0]
     with _as_format_errors(file):
         return stack.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
@@ -134,7 +134,7 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
 
     file, first, last = context.file, context.start, context.end
     with ExitStack() as stack, _as_format_errors(file):
-        raw, _ = open_raw(file, stack, context.state.file_states)
+        raw, _ = open_raw(file, stack, context.state.file_stamps)
         source = stack.enter_context(pa.OSFile(file.name) if file.kind == "file" else pa.PythonFile(raw, "r"))
         start = source.read(8)
         source.seek(0)
@@ -255,7 +255,8 @@ def _divide_part(
             is_valid = is_not_null[n_done : n_done + n]
             for _ in range(int(n - is_valid.sum())):
                 where = f"row {first_row + int(np.argmin(is_valid)) + 1}"
-                context.bad_records.handle(f"column {context.field!r} is null; it must be text", context.source, where)
+                message = f"column {context.field!r} is null; it must be text"
+                context.bad_records.raise_or_skip(message, context.source, where)
             starts, ends = starts[is_valid], ends[is_valid]
         n_done += n
         if not len(starts):
@@ -271,7 +272,7 @@ def _check_block(block: Block, context: RecordContext, row: int) -> Block:
     assert isinstance(block.text, memoryview)
     if context.encoding_errors == "bytes":
         return block
-    if context.encoding_errors == "strict" and context.bad_records.raises:
+    if context.encoding_errors == "strict" and context.bad_records.must_raise:
         return replace(block, must_be_utf8=True, first_row=row + 1)
     if find_invalid_document(block.text, block.starts, block.ends) is None:
         return block

@@ -43,11 +43,11 @@ class BadRecords:
     parent: BadRecords | None = None
 
     @property
-    def raises(self) -> bool:
+    def must_raise(self) -> bool:
         """Whether a bad record is an error."""
         return self.on_error == "raise"
 
-    def handle(self, message: str, source: str, where: str = "") -> None:
+    def raise_or_skip(self, message: str, source: str, where: str = "") -> None:
         """Raise FormatError for a record, or count it.
 
         Args:
@@ -56,7 +56,7 @@ class BadRecords:
             where: the line or row.
 
         """
-        if self.raises:
+        if self.must_raise:
             raise FormatError(
                 f'{message}; correct it, or pass on_error="skip" to leave out such records', path=source, where=where
             )
@@ -81,7 +81,7 @@ class ReadState:
         block_bytes: how many bytes a `FileReader` reads at once.
         whole_documents: whether its blocks end where documents do.
         buffers: the pool that blocks take their memory from.
-        file_states: what the files were when they were first opened: the size, and the time of the last change.
+        file_stamps: what the files were when they were first opened: the size, and the time of the last change.
         unclaimed_bytes: the bytes on disk that were read for blocks without documents; the next block adds them.
         n_bad_records: the number of bad records before the records that are read now.
         next_files: the compressed files that are read before it is their turn; None if there are none.
@@ -94,7 +94,7 @@ class ReadState:
     block_bytes: int
     whole_documents: bool
     buffers: BufferPool = field(default_factory=BufferPool)
-    file_states: dict[str, tuple[int, int]] = field(default_factory=dict)
+    file_stamps: dict[str, tuple[int, int]] = field(default_factory=dict)
     unclaimed_bytes: int = 0
     n_bad_records: int = 0
     next_files: NextFiles | None = None
@@ -108,11 +108,11 @@ class ReadState:
         opened = (
             self.next_files.open_stream(index) if self.next_files is not None and (start, end) == (0, None) else None
         )
-        return open_stream(file, start, end, errors, self.file_states) if opened is None else opened
+        return open_stream(file, start, end, errors, self.file_stamps) if opened is None else opened
 
-    def note_state(self, name: str, state: tuple[int, int]) -> None:
+    def note_stamp(self, name: str, stamp: tuple[int, int]) -> None:
         """Note what a file is when it is opened; OSError if it was something else before."""
-        if self.file_states.setdefault(name, state) != state:
+        if self.file_stamps.setdefault(name, stamp) != stamp:
             raise make_changed_error(name)
 
     def claim_bytes(self, more: int = 0) -> int:
@@ -169,7 +169,8 @@ class RecordContext:
 
     def refuse_record(self, message: str, index: int) -> None:
         """Raise FormatError for a bad line, by its index in the part, or count it."""
-        self.bad_records.handle(message, self.source, self.name_line(index) if self.bad_records.raises else "")
+        where = self.name_line(index) if self.bad_records.must_raise else ""
+        self.bad_records.raise_or_skip(message, self.source, where)
 
     def read_blocks(self, reader: SequentialReader) -> Generator[Block, None, None]:
         """Yield the blocks of a reader that have documents, with the bad records before each."""

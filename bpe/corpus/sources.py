@@ -75,7 +75,8 @@ class Sources:
         field: the field of JSON Lines, or the column, that holds the text; dots lead to nested fields.
         separator: the string between the documents of text files; None makes each file one document.
         per_line: make each line of a text file a document, its newline included.
-        encoding_errors: how bytes that are not UTF-8 are handled: "strict", "replace" or "bytes"; see `count_words`.
+        encoding_errors: how bytes that are not UTF-8 are handled: "strict", an error; "replace", each becomes U+FFFD;
+            "bytes", they stay as they are (byte models only).
         on_error: "raise" makes a bad record an error that names the file and the line or row; "skip" leaves bad records
             out and counts them: a line that is not JSON, a field that is missing, null or no string, a row with too few
             or too many fields, text that is not UTF-8.
@@ -322,7 +323,7 @@ class Sources:
             return self._divide_parquet(index)
         separators = [b"\n"] if file.format == "jsonl" else self.separators
         separator = separators[0] if separators else b""
-        is_text = file.format in ("jsonl", "text") and file.seekable and self.encoding_errors != "replace"
+        is_text = file.format in ("jsonl", "text") and file.is_seekable and self.encoding_errors != "replace"
         if not is_text or not separator or can_overlap_itself(separator):
             return one_unit
         bounds = [0]
@@ -406,7 +407,7 @@ class Sources:
 
         """
         units = self._list_units_to_read()
-        seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
+        seekable = all(file.is_seekable and file.format == "text" for file in self._list_used_files())
         schedule = ReadSchedule(self.size if seekable and start is None else None, threads)
         state = ReadState(
             find_block_end, schedule, unsplittable, block_bytes, whole_documents, n_bad_records=self.skipped
@@ -435,7 +436,7 @@ class Sources:
                 yield from _skip_documents(blocks, documents_to_skip, start) if documents_to_skip else blocks
                 documents_to_skip = 0
 
-    def whole_documents(
+    def blocks_with_documents(
         self, start: Position | None = None
     ) -> Generator[tuple[Block, NDArray[np.int64], NDArray[np.int64]], None, None]:
         """Yield blocks that end after a document where they can, from a position on, with the bounds of the documents.
@@ -456,7 +457,7 @@ class Sources:
             FormatError, OSError: as for `blocks`; for text that is not UTF-8.
 
         """
-        with closing(self.whole_documents(start)) as blocks:
+        with closing(self.blocks_with_documents(start)) as blocks:
             for block, starts, ends in blocks:
                 block.check()
                 for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -478,14 +479,14 @@ class Sources:
             return int(end != 0)  # the document begins at 0
         if file.kind != "file" or self.encoding_errors == "replace":
             return None
-        if start == (file.size if end is None and file.seekable else end):
+        if start == (file.size if end is None and file.is_seekable else end):
             return 0
         if end is not None and file.offsets_are_bytes:
             separator = self.separators[0] if file.format == "text" else b"\n"
             if read_text_before(file, end, len(separator)) != separator:
                 raise FormatError("no document begins there", path=file.name, where=f"offset {end}")
         part = self._restrict((SourceUnit(file_index, start, end, None),)).with_own_count()
-        with closing(part.whole_documents()) as blocks:
+        with closing(part.blocks_with_documents()) as blocks:
             return sum(len(starts) for _, starts, _ in blocks)
 
     def hash_documents(self, file_index: int, n_documents: int) -> str | None:
@@ -501,7 +502,7 @@ class Sources:
         part = self._restrict((SourceUnit(file_index, unit.start, None, None),))
         part._bad_records = BadRecords("skip")
         digest, n_left = hashlib.sha256(), n_documents
-        with closing(part.whole_documents()) as blocks:
+        with closing(part.blocks_with_documents()) as blocks:
             for block, starts, ends in blocks:
                 if not (block.begins_document and block.ends_document):
                     return None
@@ -545,7 +546,7 @@ class Sources:
             return
         from bpe.corpus.streams import NextFiles
 
-        state.next_files = NextFiles(compressed_files, threads, self.encoding_errors, state.file_states)
+        state.next_files = NextFiles(compressed_files, threads, self.encoding_errors, state.file_stamps)
         with closing(state.next_files):
             yield
 
@@ -616,34 +617,38 @@ class Sources:
 
     def _count_units_for_kernel(self, units: list[SourceUnit], first: int, state: ReadState) -> int:
         """Count the units from one on that one reader without Python code may read."""
-        if state.unsplittable is None or not self._bad_records.raises:
+        if state.unsplittable is None or not self._bad_records.must_raise:
             return 0
-        n, kind = 0, self._find_kind(units[first])
-        while kind is not None and first + n < len(units) and self._find_kind(units[first + n]) == kind:
+        n, kernel_format = 0, self._find_kernel_format(units[first])
+        while (
+            kernel_format is not None
+            and first + n < len(units)
+            and self._find_kernel_format(units[first + n]) == kernel_format
+        ):
             n += 1
         return n
 
-    def _find_kind(self, unit: SourceUnit) -> tuple[str, bool] | None:
+    def _find_kernel_format(self, unit: SourceUnit) -> tuple[str, bool] | None:
         """Find how a kernel reads a unit: (the format, whether the file is plain); None if none does."""
         file = self.files[unit.file_index]
-        is_plain = file.seekable and self.encoding_errors != "replace"
+        is_plain = file.is_seekable and self.encoding_errors != "replace"
         if file.format in ("parquet", "arrow") or file.kind != "file" or (is_plain and not file.size):
             return None
         return file.format, is_plain
 
     def _read_in_kernel(self, units: list[SourceUnit], state: ReadState) -> Generator[FileReader, None, None]:
-        """Yield a reader of units of one kind until it is finished."""
-        kind = self._find_kind(units[0])
-        reader_type = FileReader if kind in (("text", True), ("jsonl", True)) else SequentialReader
+        """Yield a reader of units of one kernel format until it is finished."""
+        kernel_format = self._find_kernel_format(units[0])
+        reader_type = FileReader if kernel_format in (("text", True), ("jsonl", True)) else SequentialReader
         with self._make_reader(units, state, reader_type, state.block_bytes) as reader:
-            while not reader.finished:
+            while not reader.is_finished:
                 yield reader
 
     @contextmanager
     def _make_reader(
         self, units: list[SourceUnit], state: ReadState, reader_type: type[FileReader], block_bytes: int
     ) -> Iterator[FileReader]:
-        """Make a reader of units of one kind, whose files are closed after an error."""
+        """Make a reader of units of one kernel format, whose files are closed after an error."""
         file = self.files[units[0].file_index]
         strict, has_records = self.encoding_errors == "strict", file.format != "text"
         names = [self.files[unit.file_index].name for unit in units]
@@ -661,9 +666,9 @@ class Sources:
             separator_ends=self.separator_ends,
             block_bytes=block_bytes,
             check_first_bytes=self._make_check(file.format) if self.encoding_errors != "bytes" else None,
-            note_state=None if len(set(names)) == len(names) else state.note_state,
+            note_stamp=None if len(set(names)) == len(names) else state.note_stamp,
         )
-        if isinstance(reader, SequentialReader) and self._find_kind(units[0]) != (file.format, True):
+        if isinstance(reader, SequentialReader) and self._find_kernel_format(units[0]) != (file.format, True):
             open_text, expected = partial(self._open_text, units, state), None if has_records else self._expected
             reader.set_texts(UnitTexts(open_text, expected, self.encoding_errors))
         if state.whole_documents:

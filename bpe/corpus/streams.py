@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 #: Data, and the bytes of the file that were read for it and everything before it.
 Chunk = tuple[bytes, int]
 #: The size of a file and the time of its last change, by its name.
-FileStates = dict[str, tuple[int, int]]
+FileStamps = dict[str, tuple[int, int]]
 
 
 class _ChunkStream(Stream):
@@ -75,7 +75,7 @@ def open_stream(
     start: int = 0,
     end: int | None = None,
     encoding_errors: EncodingErrors = "strict",
-    states: FileStates | None = None,
+    stamps: FileStamps | None = None,
 ) -> Iterator[Stream]:
     """Open the text of a file.
 
@@ -85,7 +85,7 @@ def open_stream(
         end: where it ends; None for the end of the file. Not for a pipe.
         encoding_errors: how bytes that are not UTF-8 are handled: with "replace", positions are those in the changed
             text; with "bytes", the compression of a pipe is not looked for.
-        states: what the files of one call were when they were first opened.
+        stamps: what the files of one call were when they were first opened.
 
     Raises:
         OSError: for a file that cannot be read, or is changed before it is closed.
@@ -93,9 +93,9 @@ def open_stream(
     """
     offsets_are_bytes = encoding_errors != "replace"
     with ExitStack() as stack:
-        raw, size = open_raw(file, stack, states)
+        raw, size = open_raw(file, stack, stamps)
         size = size or None  # an empty file is read to its end
-        if file.seekable:
+        if file.is_seekable:
             if start == 0 and end is None:
                 yield Stream(raw, file.name, size)
                 return
@@ -123,7 +123,7 @@ def open_stream(
         yield _ChunkStream(chunks, file.name, start, end)
 
 
-def open_raw(file: SourceFile, stack: ExitStack, states: FileStates | None = None) -> tuple[Any, int | None]:
+def open_raw(file: SourceFile, stack: ExitStack, stamps: FileStamps | None = None) -> tuple[Any, int | None]:
     """Open a file's bytes, to be closed with the stack, which raises OSError for a file that was changed meanwhile.
 
     Returns:
@@ -137,11 +137,11 @@ def open_raw(file: SourceFile, stack: ExitStack, states: FileStates | None = Non
     if file.kind == "remote":
         return stack.enter_context(open_remote(file.name)), None
     raw: Any = stack.enter_context(open(file.name, "rb", buffering=0))  # noqa: SIM115 (the stack closes it)
-    return raw, watch_for_changes(file, stack, raw.fileno(), states)
+    return raw, watch_for_changes(file, stack, raw.fileno(), stamps)
 
 
 def watch_for_changes(
-    file: SourceFile, stack: ExitStack, descriptor_or_path: int | str, states: FileStates | None
+    file: SourceFile, stack: ExitStack, descriptor_or_path: int | str, stamps: FileStamps | None
 ) -> int | None:
     """When the stack is left without an error, raise OSError if the file's size or time has changed.
 
@@ -149,7 +149,7 @@ def watch_for_changes(
         file: the file; only regular ones are compared.
         stack: left when the file was read.
         descriptor_or_path: its descriptor, or its path.
-        states: what files were when they were first opened.
+        stamps: what files were when they were first opened.
 
     Returns:
         The size of the file; None for what is not regular.
@@ -158,16 +158,16 @@ def watch_for_changes(
     if file.kind != "file":
         return None
     status = os.stat(descriptor_or_path)
-    first_state = status.st_size, status.st_mtime_ns
-    if states is not None and states.setdefault(file.name, first_state) != first_state:
+    first_stamp = status.st_size, status.st_mtime_ns
+    if stamps is not None and stamps.setdefault(file.name, first_stamp) != first_stamp:
         raise make_changed_error(file.name)
 
     def compare(error: type[BaseException] | None, *_: object) -> None:
-        if error is None and ((status := os.stat(descriptor_or_path)).st_size, status.st_mtime_ns) != first_state:
+        if error is None and ((status := os.stat(descriptor_or_path)).st_size, status.st_mtime_ns) != first_stamp:
             raise make_changed_error(file.name)
 
     stack.push(compare)
-    return first_state[0]
+    return first_stamp[0]
 
 
 def count_newlines(file: SourceFile, offset: int) -> int | None:
@@ -209,14 +209,14 @@ class NextFiles:
     Args:
         files: regular files that will be read as a whole, with their indices, in order.
         n: how many are read at once, the present one included.
-        encoding_errors, states: as for `open_stream`.
+        encoding_errors, stamps: as for `open_stream`.
 
     """
 
     def __init__(
-        self, files: Iterable[tuple[int, SourceFile]], n: int, encoding_errors: EncodingErrors, states: FileStates
+        self, files: Iterable[tuple[int, SourceFile]], n: int, encoding_errors: EncodingErrors, stamps: FileStamps
     ) -> None:
-        self._files, self._n, self._states, self._encoding_errors = deque(files), n, states, encoding_errors
+        self._files, self._n, self._stamps, self._encoding_errors = deque(files), n, stamps, encoding_errors
         self._opened: deque[tuple[int, ExitStack, Stream]] = deque()
 
     def open_stream(self, index: int) -> AbstractContextManager[Stream] | None:
@@ -236,7 +236,7 @@ class NextFiles:
 
     def _open(self, index: int, file: SourceFile) -> None:
         with ExitStack() as stack, suppress(OSError):  # which is raised again when it is the file's turn
-            stream = stack.enter_context(open_stream(file, 0, None, self._encoding_errors, self._states))
+            stream = stack.enter_context(open_stream(file, 0, None, self._encoding_errors, self._stamps))
             assert isinstance(stream, _ChunkStream)
             stream.start()
             self._opened.append((index, stack.pop_all(), stream))

@@ -80,7 +80,7 @@ cdef class WordTable:
         self, const PretokenBatch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, LongKey* long_keys
     ) noexcept nogil
     cdef int insert(
-        self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count,
+        self, const byte_t* text, Py_ssize_t start, Py_ssize_t word_size, Py_ssize_t readable, count_t count,
         uint64_t corpus_position,
     ) except -1 nogil
     cdef bint add_to_total(self, count_t count) noexcept nogil

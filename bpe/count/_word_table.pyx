@@ -262,18 +262,19 @@ cdef class WordTable:
         return n_long_keys
 
     cdef int insert(
-        self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count,
+        self, const byte_t* text, Py_ssize_t start, Py_ssize_t word_size, Py_ssize_t readable, count_t count,
         uint64_t corpus_position,
     ) except -1 nogil:
+        """Count a word at text[start:start + word_size]; `readable` bytes of the text may be read."""
         cdef Key key
         cdef LongKey word
-        if size <= 0 or not self.add_to_total(count):        # the key of an empty word means an empty slot
+        if word_size <= 0 or not self.add_to_total(count):        # the key of an empty word means an empty slot
             return 0
         self.counted_until = max(self.counted_until, corpus_position + 1)
-        if size <= INLINE_BYTES:
-            key = load_key(text, start, size, end)
+        if word_size <= INLINE_BYTES:
+            key = load_key(text, start, word_size, readable)
             return self.insert_short(key, hash_key(key), count, corpus_position)
-        word = make_long_key(text + start, size, count, corpus_position)
+        word = make_long_key(text + start, word_size, count, corpus_position)
         return self.insert_long_words(&word, 1)
 
     cdef inline bint add_to_total(self, count_t count) noexcept nogil:

@@ -75,8 +75,7 @@ def count_words(
         TypeError: if texts is a single str, or its items are neither str nor bytes, or it is an Arrow array of another
             type.
         ValueError: for other invalid arguments.
-        FormatError: for a file in UTF-16 or UTF-32, or not UTF-8, and for a damaged file or a bad
-            record.
+        FormatError: for a file in UTF-16 or UTF-32, or not UTF-8, and for a damaged file or a bad record.
         OSError: for a file that cannot be read, or gets shorter while it is read.
 
     >>> count_words(texts=["low lower", "low"], pretokenizer="whitespace").most_common()
@@ -85,11 +84,11 @@ def count_words(
     """
     check_progress(progress)
     counts = WordCounts(pretokenizer, normalizer, special_tokens)
-    count_corpus(counts, files, texts, threads, progress)
+    count_files_or_texts(counts, files, texts, threads, progress)
     return counts
 
 
-def count_corpus(
+def count_files_or_texts(
     counts: WordCounts,
     files: PathLike | Iterable[PathLike] | Sources | None,
     texts: Iterable[TextLike] | None,
@@ -104,7 +103,7 @@ def count_corpus(
         from bpe.corpus.sources import Sources
 
         corpus = Sources.of(files)
-    count_into(counts, corpus, resolve_threads(threads), progress)
+    fill_from_corpus(counts, corpus, resolve_threads(threads), progress)
 
 
 def _as_sources(corpus: Sources | Iterable[TextLike] | None) -> Sources | None:
@@ -113,7 +112,7 @@ def _as_sources(corpus: Sources | Iterable[TextLike] | None) -> Sources | None:
     return corpus if module is not None and isinstance(corpus, module.Sources) else None
 
 
-def count_into(
+def fill_from_corpus(
     counts: WordCounts,
     corpus: Sources | Iterable[TextLike] | None,
     threads: int,

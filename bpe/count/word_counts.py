@@ -1,7 +1,8 @@
 """`WordCounts`: how often each distinct pretoken of a corpus occurs.
 
 The counts are all that a trainer needs from a corpus, and they are much smaller. Parts of a corpus can be counted on
-different machines and their counts merged. Counting files and many texts: `counting.py`; files of counts: `files.py`.
+different machines and their counts merged. Counting files and many texts: `counting.py`; their file format:
+`sealed_files.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a corpus to a training step: shards of token ids, readers of shards, loaders, and Hugging Face datasets.
 
 Turns sources of text (`bpe.corpus`), or ids, into shards on disk, and into rows of ids in the order in which training
-reads them. A public name is imported when it is first used, and optional packages (pyarrow, torch,
-datasets) inside the functions that need them. The files, in the order in which data meets them:
+reads them. A public name is imported when it is first used, and optional packages (pyarrow, torch, datasets) inside the
+functions that need them. The files, in the order in which data meets them:
 
 - `formats/` the layouts of shards, a table of them, with writers and readers;
 - `manifest.py` `manifest.json`: counts, dtype, checksums, tokenizer, sources; `merge_manifests` makes one of parts;

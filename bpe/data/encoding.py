@@ -397,7 +397,7 @@ def check_validation_split(sources: Sources, fraction: float) -> None:
     validation_values: set[bool] = set()
     sources_copy = sources.with_own_count()
     try:
-        with closing(sources_copy.whole_documents()) as blocks:
+        with closing(sources_copy.blocks_with_documents()) as blocks:
             for block, starts, ends in blocks:
                 hashes = hash_spans(block.text, starts, ends)
                 documents += len(hashes)

@@ -301,6 +301,23 @@ class GroupEncoder:
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)
 
 
+class BlockRow(NamedTuple):
+    """Where the first document that begins in a block is.
+
+    Attributes:
+        file_index: the index of the file.
+        offset: where reading can go on to reach it; -1 if the block does not begin with it.
+        documents_to_skip: how many documents from there on precede it.
+        n_bad_records: the bad records before it.
+
+    """
+
+    file_index: int
+    offset: int
+    documents_to_skip: int
+    n_bad_records: int
+
+
 class _GroupBuilder(Iterator["Block | FileReader"]):
     """Yields the blocks and readers of all groups, and numbers the documents of each group.
 
@@ -339,7 +356,7 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
 
     def begin_group(self, *, is_written: bool) -> int:
         """Begin the next group, whose ids a target writes or not; returns the bytes of text after which it ends."""
-        self._rows: list[tuple[int, int, int, int]] = []  # of blocks: file, offset or -1, documents, bad records
+        self._rows: list[BlockRow] = []  # of blocks; readers have none
         return self._written_limit if is_written else self._limit
 
     def __next__(self) -> Block | FileReader:
@@ -350,30 +367,30 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
         self._warning.search(block.text, block.source)
         offset = block.resume_offset if block.begins_document else -1
         self._rows.append(
-            (block.file_index, offset, block.documents_to_skip, self._earlier_bad_records + block.n_bad_records)
+            BlockRow(block.file_index, offset, block.documents_to_skip, self._earlier_bad_records + block.n_bad_records)
         )
         return block
 
-    def end_group(self, part: BlockIds, target: FileTarget | None) -> DocumentGroup:
+    def end_group(self, block_ids: BlockIds, target: FileTarget | None) -> DocumentGroup:
         """Make the group of the blocks that were encoded since `begin_group`, from their ids."""
-        self._search_files(part)
-        n_ids = len(part.ids) + (0 if target is None else target.n_ids)
-        memory = _BYTES_PER_ID * n_ids + self._bytes_per_document * len(part.lengths) + 1
-        limit = max(int(part.disk_bytes * _MEMORY_PER_BYTE * self._max_bytes / memory), MIN_GROUP_BYTES)
+        self._search_files(block_ids)
+        n_ids = len(block_ids.ids) + (0 if target is None else target.n_ids)
+        memory = _BYTES_PER_ID * n_ids + self._bytes_per_document * len(block_ids.lengths) + 1
+        limit = max(int(block_ids.disk_bytes * _MEMORY_PER_BYTE * self._max_bytes / memory), MIN_GROUP_BYTES)
         self._limit = min(limit, self._max_bytes, 4 * self._limit)
         self._written_limit = min(4 * self._written_limit, self._max_written_bytes)
         return DocumentGroup(
-            ids=part.ids,
-            lengths=part.lengths,
-            begins_document=part.begins_document,
-            ends_document=part.ends_document,
-            runs=self._number_runs(part),
-            disk_bytes=part.disk_bytes,
-            hashes=part.hashes,
+            ids=block_ids.ids,
+            lengths=block_ids.lengths,
+            begins_document=block_ids.begins_document,
+            ends_document=block_ids.ends_document,
+            runs=self._number_runs(block_ids),
+            disk_bytes=block_ids.disk_bytes,
+            hashes=block_ids.hashes,
             target=target,
         )
 
-    def _search_files(self, part: BlockIds) -> None:
+    def _search_files(self, block_ids: BlockIds) -> None:
         """Search files that a `FileReader` has read for names of special tokens.
 
         That is the beginning of the group, until enough was searched, and of files that begin in the group.
@@ -382,33 +399,37 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
             return
         n_searched = 0
         previous_file = -1 if self._warning.needs_all() else self._file
-        for file, start in zip(part.files.tolist(), part.first_starts.tolist(), strict=True):
+        for file, start in zip(block_ids.files.tolist(), block_ids.first_starts.tolist(), strict=True):
             if file <= previous_file:
                 continue
             n_searched, previous_file, name = n_searched + 1, file, self._sources.files[file].name
             with suppress(OSError), open(name, "rb") as opened:
                 opened.seek(max(start, 0))
-                self._warning.search(opened.read(min(self._warning.count_bytes(), part.disk_bytes)), name)
+                self._warning.search(opened.read(min(self._warning.count_bytes(), block_ids.disk_bytes)), name)
             if not self._warning.names or n_searched == _MAX_SEARCHED_FILES:
                 return
 
-    def _number_runs(self, part: BlockIds) -> list[DocumentRun]:
+    def _number_runs(self, block_ids: BlockIds) -> list[DocumentRun]:
         """Number the group's documents within their files: the runs that begin in the blocks."""
-        runs = [] if part.begins_document else [self._last_run]
-        first, rows = int(not part.begins_document), iter(self._rows)
+        runs = [] if block_ids.begins_document else [self._last_run]
+        first, rows = int(not block_ids.begins_document), iter(self._rows)
         # No bad records are in a file that a reader has; those that were before it are all those until now.
         n_bad = self._earlier_bad_records + self._sources.skipped
-        blocks = zip(part.files.tolist(), part.first_starts.tolist(), part.n_begun.tolist(), strict=True)
+        blocks = zip(block_ids.files.tolist(), block_ids.first_starts.tolist(), block_ids.n_begun.tolist(), strict=True)
         for reader_file, start, n_begun in blocks:
-            file, offset, documents, bad_records = next(rows) if reader_file < 0 else (reader_file, start, 0, n_bad)
-            if file != self._file:
-                self._file, self._next_index = file, 0
-            if n_begun and offset >= 0:
-                runs.append(DocumentRun(first, file, self._next_index, offset, documents, bad_records))
+            row = next(rows) if reader_file < 0 else BlockRow(reader_file, start, 0, n_bad)
+            if row.file_index != self._file:
+                self._file, self._next_index = row.file_index, 0
+            if n_begun and row.offset >= 0:
+                runs.append(
+                    DocumentRun(
+                        first, row.file_index, self._next_index, row.offset, row.documents_to_skip, row.n_bad_records
+                    )
+                )
             first += n_begun
             self._next_index += n_begun
         if runs:  # else there is no document
-            self._last_run = runs[-1].shift(-len(part.lengths) + (not part.ends_document))
+            self._last_run = runs[-1].shift(-len(block_ids.lengths) + (not block_ids.ends_document))
         return runs
 
 

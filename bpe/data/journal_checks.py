@@ -322,7 +322,7 @@ class _StepChecker:
         source = self._sources.files[file]
         if end is None or not source.offsets_are_bytes:
             return source.size or MAX_REREAD_BYTES
-        return end - (start if source.seekable else 0)
+        return end - (start if source.is_seekable else 0)
 
     # Files ------------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.corpus.sources import Sources
-from bpe.data.formats._file_writer import FileTarget, sum_lengths
+from bpe.data.formats._file_writer import FileTarget, find_document_ends
 from bpe.data.formats.files import WriterThreads
 from bpe.data.formats.shard_format import ShardInfo, ShardWriter
 from bpe.data.grouping import DocumentGroup, ResumePoint
@@ -57,7 +57,10 @@ class ShardOutput:
             self._count_step(step)
 
     def open_target(self) -> FileTarget | None:
-        """Open a target that writes the first ids of the next group to the step's shard; None where that cannot be."""
+        """Open a target, by which the encoder's threads write the next group's first ids straight to the step's shard.
+
+        None if this output or format allows none.
+        """
         return None
 
     def _write_documents(
@@ -164,7 +167,7 @@ class OrderedShardOutput(ShardOutput):
 
     def write(self, group: DocumentGroup) -> None:
         """Write a group."""
-        (token_ends, _), n_documents = sum_lengths(group.lengths), len(group.lengths)
+        (token_ends, _), n_documents = find_document_ends(group.lengths), len(group.lengths)
         validation, target, n_written = group.choose_validation(self._plan.validation), group.target, group.n_written
         document = token_start = 0  # the next document, and its first id
         while document < n_documents:

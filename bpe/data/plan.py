@@ -48,8 +48,8 @@ class ShardPlan:
     Attributes:
         folder: the output folder.
         format: the format.
-        dtype: of the ids.
-        fingerprint: of the tokenizer.
+        dtype: the type of the ids.
+        fingerprint: the fingerprint of the tokenizer.
         bos_eos: the ids before and after each document.
         allowed: the special tokens that become their ids in text, and those that always do.
         allowed_special: the argument: "all", or names in order.

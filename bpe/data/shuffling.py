@@ -99,7 +99,7 @@ class Buckets:
     Args:
         out: the output folder.
         n_buckets: their number.
-        dtype: of the ids.
+        dtype: the type of the ids.
 
     """
 

@@ -3,8 +3,8 @@
 A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a saver does the reverse. The files:
 
 - `loading.py` the table of formats, whose modules are imported when they are needed; it detects the format of a file or
-  a folder by `signatures.py`, what files are called and how they begin; `saving.py` writes any format, and
-  finds what a format does not keep by reading the written content again;
+  a folder by `signatures.py`, what files are called and how they begin; `saving.py` writes any format, and finds what
+  a format does not keep by reading the written content again;
 - `schema.py` reads untrusted JSON by tables of fields, and adds positions to errors; `packed.py` gzip;
 - `huggingface/` tokenizer.json, the native format, over `_json_tokens.pyx` (its two long lists, `vocab` and `merges`);
 - `vocab_merges.py` vocab.json with merges.txt; `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered

@@ -14,8 +14,7 @@ Each event, a merge or a split at one position, changes the counts at once. The 
 training (`bpe/training/_loop.pyx`); a pair whose count rose is pushed again.
 
 Cost: a few lookups of pairs for each occurrence that is merged or split, and some 5 bytes for each position in a list.
-docs/decisions.md says what prefetching and three positions in a node gain. `picky.py` says what is
-deleted and why.
+`picky.py` says what is deleted and why; docs/decisions.md, what prefetching and nodes of three positions gain.
 """
 
 import numpy as np

@@ -39,7 +39,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import identify_files
 from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
-from bpe.training.job import LearnedMerges, LearnedSpec, TrainingJob, check_unchanged
+from bpe.training.job import LearnedMerges, SpecAndRecord, TrainingJob, check_unchanged
 from bpe.training.kernel_input import TOKEN_SYMBOLS, InitialTokens, WordArrays
 from bpe.training.superwords import check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, NO_PAIRS, STOP_REASONS, make_trainer, warn_if_stopped
@@ -109,7 +109,7 @@ def train_boundless(
 
     """
     config = TrainConfig(vocab_size=vocab_size, **options)
-    return make_seeded_job(config, seeds).run(partial(_learn, transition, eligible))
+    return make_seeded_job(config, seeds).run(partial(_run_boundless, transition, eligible))
 
 
 def _check_options(transition: int | None, eligible: object, config: TrainConfig, corpus: object) -> None:
@@ -150,7 +150,7 @@ def _check_options(transition: int | None, eligible: object, config: TrainConfig
     check_rereadable(config.texts, corpus)
 
 
-def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[LearnedSpec]:
+def _run_boundless(transition: int | None, eligible: str, job: TrainingJob) -> list[SpecAndRecord]:
     """Train within words, and then across words; a checkpoint has the first phase.
 
     Without a transition, each of several sizes has words, and so runs, of its own: there is a result for each.
@@ -166,7 +166,7 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
         words_config = replace(words_config, vocab_size=transition, vocab_sizes=())
     word_phase = job.learn(counts, words_config, checkpoint)
     if word_counts is not None and run_counts is None:  # the tokenizer that `count_runs` needs for the second phase
-        return [(replace(word_phase.spec, n_merges_within_words=len(word_phase.spec.merges)), word_phase.training)]
+        return [(replace(word_phase.spec, n_merges_within_words=len(word_phase.spec.merges)), word_phase.record)]
 
     def count_runs(spec: TokenizerSpec) -> WordArrays:
         if run_counts is not None:
@@ -194,7 +194,7 @@ def _truncate_to(word_phase: LearnedMerges, vocab_size: int) -> LearnedMerges:
     if n_removed <= 0:
         return word_phase
     n_kept = len(word_phase.merge_counts) - n_removed
-    training = replace(word_phase.training, merges=n_kept, stopped=None)
+    training = replace(word_phase.record, merges=n_kept, stopped=None)
     return LearnedMerges(truncate(word_phase.spec, vocab_size), training, word_phase.merge_counts[:n_kept])
 
 
@@ -204,7 +204,7 @@ def _learn_across(
     two_stages: bool,
     config: TrainConfig,
     count_runs: Callable[[TokenizerSpec], WordArrays],
-) -> LearnedSpec:
+) -> SpecAndRecord:
     """Learn supermerges after the word phase; they have no checkpoint.
 
     Args:
@@ -222,7 +222,7 @@ def _learn_across(
     n_word_merges = len(word_phase.merge_counts)
     max_merges = config.vocab_size - (len(word_phase.spec.vocabulary) - n_word_merges)
     if two_stages and n_word_merges >= max_merges:  # no room for supermerges
-        return replace(word_phase.spec, n_merges_within_words=n_word_merges), word_phase.training
+        return replace(word_phase.spec, n_merges_within_words=n_word_merges), word_phase.record
     counted_runs = count_runs(word_phase.spec)
     with progress_note(config.progress, "index"):
         trainer, n_runs = _start_run_trainer(job, counted_runs, word_phase.spec, config, max_merges)
@@ -238,8 +238,8 @@ def _learn_across(
     if n_word_merges + n_supermerges < max_merges:
         stopped = STOP_REASONS.get(trainer.stop_reason, STOP_REASONS[NO_PAIRS])
         warn_if_stopped(stopped, n_word_merges + n_supermerges, len(spec.vocabulary))
-    seconds = word_phase.training.seconds + time.perf_counter() - start_time
-    return spec, Training(stopped, n_word_merges + n_supermerges, word_phase.training.words, seconds)
+    seconds = word_phase.record.seconds + time.perf_counter() - start_time
+    return spec, Training(stopped, n_word_merges + n_supermerges, word_phase.record.words, seconds)
 
 
 # Merges ---------------------------------------------------------------------------------------------------------------

@@ -32,9 +32,9 @@ from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import compute_fingerprint, describe_count_settings
 from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
-from bpe.training.extend import extend_spec, make_continuing_trainer
-from bpe.training.job import LearnedSpec, TrainingJob
-from bpe.training.kernel_input import WordArrays, build_words
+from bpe.training.extend import StartedTrainer, extend_spec, make_continuing_trainer
+from bpe.training.job import SpecAndRecord, TrainingJob
+from bpe.training.kernel_input import CorpusSize, WordArrays, build_words
 from bpe.training.trainer import NO_PAIRS, ONLY_RARE_PAIRS, make_initial_spec, make_record, run_merges
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, UNUSED
@@ -121,10 +121,10 @@ def train_parity(
     if config.rules.veto is not None:
         raise ValueError("rules has a veto function, which parity-aware training does not ask; use other rules")
     rule = ParityRule(dev, ratios, global_merges, window_size, alpha)
-    return make_seeded_job(config, seeds).run(partial(_learn, rule, seeds))
+    return make_seeded_job(config, seeds).run(partial(_run_parity, rule, seeds))
 
 
-def _learn(rule: ParityRule, seeds: Seeds | None, job: TrainingJob) -> list[LearnedSpec]:
+def _run_parity(rule: ParityRule, seeds: Seeds | None, job: TrainingJob) -> list[SpecAndRecord]:
     """Train on a corpus by language. Each language's counts have a checkpoint of their own, the merges another."""
     config, counts, checkpoint = job.config, {}, None
     for checkpoint_number, (name, (corpus, given_counts)) in enumerate(_split_corpus(rule, config).items(), 1):
@@ -144,10 +144,10 @@ def _learn(rule: ParityRule, seeds: Seeds | None, job: TrainingJob) -> list[Lear
     start_time, n_initial = time.perf_counter(), len(spec.merges)
     factory = _TrainerFactory(job, spec, config)
     with progress_note(config.progress, "index"):
-        trainer, n_words, bytes_and_tokens = factory.start(counts, rule)
+        trainer, n_words, corpus_size = factory.start(counts, rule)
     run_merges(trainer, config, config.vocab_size, checkpoint, n_words)
     spec = extend_spec(spec, factory.ids, *trainer.list_tokens(), trainer.list_merges())
-    return [(spec, make_record(trainer, n_words, start_time, bytes_and_tokens, config).after(n_initial))]
+    return [(spec, make_record(trainer, n_words, start_time, corpus_size, config).after(n_initial))]
 
 
 def _split_corpus(rule: ParityRule, config: TrainConfig) -> dict[str, tuple[Sources | Iterable[TextLike] | None, Any]]:
@@ -263,11 +263,11 @@ class Language:
     """One language of a parity-aware training.
 
     Attributes:
-        trainer: of its words.
-        dev_trainer: of its text in `ParityRule.dev`; None where the lengths of the corpus are compared.
+        trainer: the trainer of its words.
+        dev_trainer: the trainer of its text in `ParityRule.dev`; None where the lengths of the corpus are compared.
         n_tokens: the length of the text that is compared, now.
         n_initial_tokens: the same before the first merge.
-        ratio: of `ParityRule.ratios`, or None.
+        ratio: its ratio in `ParityRule.ratios`, or None.
         is_exhausted: whether it has no pair left.
 
     """
@@ -425,25 +425,27 @@ class _TrainerFactory:
         self.ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds != UNUSED)
         self._memory_factor = 1.0  # a trainer may take this many times the memory that it needs
 
-    def start(self, counts: Mapping[str, WordCounts], rule: ParityRule) -> tuple[ParityTrainer, int, tuple[int, int]]:
-        """Start the trainers of all languages: (them in step, the number of words, their bytes and tokens)."""
+    def start(self, counts: Mapping[str, WordCounts], rule: ParityRule) -> tuple[ParityTrainer, int, CorpusSize]:
+        """Start the trainers of all languages: (the trainer of them all, the number of words, the corpus's size)."""
         dev = rule.dev or {}
         self._share_memory([*counts.values(), *dev.values()], [*counts.values()] if rule.global_merges else [])
         global_trainer = None
         if rule.global_merges:
-            global_trainer, _, _ = self._start_trainer(_merge_counts(counts), track_all_pairs=False)
+            global_trainer = self._start_trainer(_merge_counts(counts), track_all_pairs=False).trainer
         languages, n_words, n_bytes, n_tokens = [], 0, 0, 0
         for name, language_counts in counts.items():
-            trainer, n_language_words, bytes_and_tokens = self._start_trainer(language_counts)
-            dev_trainer, (_, length) = None, bytes_and_tokens
+            started = self._start_trainer(language_counts)
+            dev_trainer, length = None, started.corpus_size.n_tokens
             if name in dev:
-                dev_trainer, _, (_, length) = self._start_trainer(dev[name])
+                dev_started = self._start_trainer(dev[name])
+                dev_trainer, length = dev_started.trainer, dev_started.corpus_size.n_tokens
             ratio = None if rule.ratios is None else float(rule.ratios[name])
-            languages.append(Language(trainer, dev_trainer, length, length, ratio))
-            n_words += n_language_words
-            n_bytes += bytes_and_tokens[0]
-            n_tokens += bytes_and_tokens[1]
-        return ParityTrainer(languages, rule, self._config.min_frequency, global_trainer), n_words, (n_bytes, n_tokens)
+            languages.append(Language(started.trainer, dev_trainer, length, length, ratio))
+            n_words += started.n_words
+            n_bytes += started.corpus_size.n_bytes
+            n_tokens += started.corpus_size.n_tokens
+        parity_trainer = ParityTrainer(languages, rule, self._config.min_frequency, global_trainer)
+        return parity_trainer, n_words, CorpusSize(n_bytes, n_tokens)
 
     def _share_memory(self, counts: Sequence[WordCounts], merged_counts: Sequence[WordCounts]) -> None:
         """Divide the memory that is left among trainers of each of these counts, and one of `merged_counts`.
@@ -466,10 +468,8 @@ class _TrainerFactory:
             )
         self._memory_factor = (max_memory - resident_bytes) / needed
 
-    def _start_trainer(
-        self, counts: WordCounts, *, track_all_pairs: bool = True
-    ) -> tuple[Trainer, int, tuple[int, int]]:
-        """Start a trainer of these words: (the trainer, the number of words, their bytes and tokens)."""
+    def _start_trainer(self, counts: WordCounts, *, track_all_pairs: bool = True) -> StartedTrainer:
+        """Start a trainer of these words."""
         max_memory = (
             None
             if self._job.max_memory is None
@@ -477,10 +477,9 @@ class _TrainerFactory:
         )
         config = replace(self._config, min_frequency=1) if track_all_pairs else self._config
         n_new = config.vocab_size - len(self._spec.vocabulary)
-        trainer, _, n_words, bytes_and_tokens = make_continuing_trainer(
+        return make_continuing_trainer(
             self._job, counts, self._spec, config, n_new, max_memory=max_memory, track_all_pairs=track_all_pairs
         )
-        return trainer, n_words, bytes_and_tokens
 
 
 def _estimate_trainer_memory(*counts: WordCounts) -> int:

@@ -25,7 +25,7 @@ from bpe.research._picky import PickyTrainer
 from bpe.research.parity import is_positive
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import CorpusOptions, TrainConfig
-from bpe.training.job import LearnedSpec, TrainingJob
+from bpe.training.job import SpecAndRecord, TrainingJob
 from bpe.training.kernel_input import WordArrays, build_words, make_initial_tokens
 from bpe.training.trainer import choose_vocab_limit, learn_merges, make_record, make_spec, run_merges
 from bpe.vocab.events import Events
@@ -75,7 +75,7 @@ def train_picky(
     config = TrainConfig(vocab_size=vocab_size, **options)
     _check_options(config)
     job = TrainingJob(config, learn_merges, {"deletions": {"threshold": float(threshold)}})
-    tokenizer = job.run(partial(_learn, float(threshold)))
+    tokenizer = job.run(partial(_run_picky, float(threshold)))
     assert isinstance(tokenizer, Tokenizer)
     return tokenizer
 
@@ -98,7 +98,7 @@ def _check_options(config: TrainConfig) -> None:
         )
 
 
-def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
+def _run_picky(threshold: float, job: TrainingJob) -> list[SpecAndRecord]:
     """Learn merges and deletions."""
     config = job.config
     counts, checkpoint = job.count(config.make_corpus(), config.counts)
@@ -107,14 +107,14 @@ def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
         words = build_words(counts, config, job.threads)
         job.clear_own_counts(counts)
         initial = make_initial_tokens(words, config)
-        n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
+        n_words, corpus_size = len(words.counts), words.measure_corpus(config)
         vocab_limit = choose_vocab_limit(initial, config)
         if job.max_memory is not None:
             _check_memory(words, job.max_memory)
         learner = PickyTrainer(words, initial, config, threshold)
         del words
     run_merges(learner, config, vocab_limit, checkpoint, n_words)
-    return [(_make_spec(counts, config, learner), make_record(learner, n_words, start_time, bytes_and_tokens, config))]
+    return [(_make_picky_spec(counts, config, learner), make_record(learner, n_words, start_time, corpus_size, config))]
 
 
 def _check_memory(words: WordArrays, max_memory: int) -> None:
@@ -127,7 +127,7 @@ def _check_memory(words: WordArrays, max_memory: int) -> None:
         )
 
 
-def _make_spec(counts: WordCounts, config: TrainConfig, learner: PickyTrainer) -> TokenizerSpec:
+def _make_picky_spec(counts: WordCounts, config: TrainConfig, learner: PickyTrainer) -> TokenizerSpec:
     """Make the tokenizer that a kernel has learned; tokens are numbered in their order, without the deleted ones."""
     blob, offsets, is_deleted = learner.list_tokens_and_deleted()
     n_kept_before, n_deleted_before = np.cumsum(~is_deleted), np.cumsum(is_deleted, dtype=np.int64)

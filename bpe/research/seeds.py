@@ -149,7 +149,7 @@ def _learn_after_seeds(
     n_seeds = len(spec.merges)
     learned = continue_merges(job, counts, spec, config, checkpoint)
     merge_counts = np.concatenate((np.full(n_seeds, SEED_COUNT), learned.merge_counts))
-    return LearnedMerges(learned.spec, learned.training.after(n_seeds), merge_counts)
+    return LearnedMerges(learned.spec, learned.record.after(n_seeds), merge_counts)
 
 
 def begin_with_seeds(

@@ -68,8 +68,8 @@ class Piece:
     Attributes:
         kind: "text", "base", "part", "bytes" or "hidden".
         text: what is drawn.
-        cluster: of bytes, bases and parts, the character or cluster that they are from; empty if they are from none.
-        breaks: of a hidden character, whether a line ends after it.
+        cluster: the character or cluster that bytes, bases and parts are from; empty if they are from none.
+        breaks: whether a line ends after a hidden character.
 
     """
 

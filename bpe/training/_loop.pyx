@@ -30,9 +30,9 @@ cdef const double POLL_SECONDS = 0.05  # between two polls for signals: each wai
 # Ties -----------------------------------------------------------------------------------------------------------------
 
 cdef inline int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexcept nogil:
-    cdef size_t first = count_token_bytes(tokens, a), second = count_token_bytes(tokens, b)
-    cdef int order = memcmp(tokens.bytes + tokens.offsets[a], tokens.bytes + tokens.offsets[b], min(first, second))
-    return order if order else (first > second) - (first < second)
+    cdef size_t size_a = count_token_bytes(tokens, a), size_b = count_token_bytes(tokens, b)
+    cdef int order = memcmp(tokens.bytes + tokens.offsets[a], tokens.bytes + tokens.offsets[b], min(size_a, size_b))
+    return order if order else (size_a > size_b) - (size_a < size_b)
 
 
 cdef inline int compare_pairs(const void* context, const Entry* a, const Entry* b) noexcept nogil:

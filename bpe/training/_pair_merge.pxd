@@ -16,14 +16,14 @@ cdef struct Pool:             # the memory of all lists of positions; filled fro
     size_t size
     size_t max_list_size      # a longer list is not written: reading all cells costs less
     size_t max_pairs
-    bint full                 # something did not fit: recount before the next merge
+    bint must_recount            # something did not fit: recount before the next merge
 
-cdef struct TrackingPolicy:   # how pairs are counted, and which are tracked: those
-    count_t threshold         # with at least this count
-    uint32_t max_length       # whose token has at most this many symbols
+cdef struct TrackingPolicy:   # which pairs are tracked, and how they are counted
+    count_t threshold         # the least count
+    uint32_t max_length       # the most symbols of the pair's token
     bint count_non_overlapping  # a run of r equal tokens counts as r // 2 pairs, not r - 1
 
-cdef struct Neighbour:        # a token next to the token that a merge makes: the new pair with it, the old one is lost
+cdef struct Neighbour:        # a token beside merged occurrences: how often its old pair is lost and its new one gained
     token_t token
     uint32_t n                # occurrences, each word counted once
     count_t count

@@ -355,11 +355,11 @@ cdef int enter_new_pair(TrainingState* state, token_t left, token_t right, Neigh
     pair = &state.pairs.items[add_pair(&state.pairs, left, right, hash_pair(left, right))]
     pair.count = item.count
     if state.pairs.n > pool.max_pairs:
-        pool.full = True
+        pool.must_recount = True
     if item.n > pool.max_list_size:
         return 0
     if item.n > pool.size - pool.n:
-        pool.full = True
+        pool.must_recount = True
         return 0
     pair.n = item.n
     pair.list_start = item.cursor = pool.n
@@ -449,7 +449,7 @@ cdef count_t merge_pair(TrainingState* state, uint32_t pair_id, token_t merged, 
     """Make every occurrence of a pair the token `merged`; the new pairs are those that are last in the table then.
 
     Returns by how many tokens the corpus gets shorter; of overlapping occurrences, as in `aaa`, every other one counts.
-    Where `pool.full` is set afterwards, counts and lists are incomplete: a recount must follow.
+    Where `pool.must_recount` is set afterwards, counts and lists are incomplete: a recount must follow.
     """
     cdef MergeWalk walk
     cdef Merge* merge = &walk.merge
@@ -472,7 +472,7 @@ cdef count_t merge_pair(TrainingState* state, uint32_t pair_id, token_t merged, 
         team.share(parts, merge_part, &walk)
         add_part_sums(state.neighbours, parts)
         update_counts(state, merge)
-        if not state.pool.full and state.pool.n > n_before:
+        if not state.pool.must_recount and state.pool.n > n_before:
             begin_new_lists(state.neighbours, parts)
             walk.writes_lists = True
             team.share(parts, merge_part, &walk)

@@ -7,6 +7,7 @@ from libc.stdint cimport uint64_t
 
 cdef enum:
     PAIR_BYTES = 88           # what a tracked pair takes in the table and in the queue, about
+    TALLY_BYTES = 16          # what a pair takes in the table of all pairs
 
 cdef struct RecountPlan:      # what decides how many pairs a recount tracks
     count_t floor             # no pair of a lower count is ever merged

@@ -12,14 +12,14 @@ cdef enum:
     MAX_FORBIDDEN = 64       # as in `merge_rules.py`
     ISOLATED_SCRIPT = 255     # a script whose characters are joined with no other; as in `merge_rules.py`
 
-cdef struct SpellingRules:    # a merge must not make a token
-    uint32_t max_words        # with more parts between spaces than this, unless it is 0
-    const byte_t* strings     # or with one of `n` strings inside: string i ends at `ends[i]`
+cdef struct SpellingRules:    # what the token that a merge makes must keep to
+    uint32_t max_words        # the most words in a token, 0 for no limit
+    const byte_t* strings     # the forbidden strings, end to end: string i ends at `ends[i]`
     size_t ends[MAX_FORBIDDEN]
     size_t n
-    const byte_t* scripts     # or with characters of two scripts: a number for each code point, 0 for none; or NULL
+    const byte_t* scripts     # the script of each code point, 0 for none, where a token must have one only; or NULL
     size_t n_scripts          # code points from this one on have no script
-    bint whole_characters     # nor join a part of a character with anything but its next byte
+    bint whole_characters     # whether a part of a character may be joined with its next byte only
 
 
 cdef inline int set_rules(SpellingRules* rules, config, bytes strings, bytes scripts) except -1:

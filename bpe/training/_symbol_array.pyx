@@ -22,7 +22,10 @@ def count_symbols(
     int64_t[::1] inner_counts,         # OUT occurrences of each symbol before the end of a word
     int64_t[::1] last_counts,          # OUT and at the end of a word
 ):
-    """Count the symbols of words: (of each word once, of all its occurrences with a mark, or None if that overflows).
+    """Count the symbols of words.
+
+    Returns (the symbols of the distinct words, those of the corpus with one more for each word, or None if these
+    overflow).
 
     The counts are added to `inner_counts` and `last_counts`.
     """

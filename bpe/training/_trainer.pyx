@@ -20,7 +20,7 @@ from bpe.training._loop cimport BY_FIRST, MergeLoop
 from bpe.training._pair_heap cimport Entry, heapify, push
 from bpe.training._pair_merge cimport SPARE_CELLS, Pool, merge_pair
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_pair, hash_pair
-from bpe.training._recount cimport PAIR_BYTES, RecountPlan, recount
+from bpe.training._recount cimport PAIR_BYTES, TALLY_BYTES, RecountPlan, recount
 from bpe.training._symbol_array cimport SymbolArray, compact, id_t, widen, write_symbols
 from bpe.training._token_table cimport Token
 from libc.stdint cimport INT64_MAX, uint16_t, uint32_t, uint64_t
@@ -74,7 +74,10 @@ cdef class Trainer(MergeLoop):
         self.take_memory(tuning.memory)
 
     cdef int take_memory(self, size_t memory) except -1:
-        """Share out the memory for lists, table and queue; pages that are never written cost nothing."""
+        """Share out the memory for lists, table and queue; pages that are never written cost nothing.
+
+        Five eighths are for lists, three for the table and the queue; the table of all pairs borrows at most a quarter.
+        """
         cdef Pool* pool = &self.state.pool
         cdef size_t dense
         if memory == 0:
@@ -83,14 +86,14 @@ cdef class Trainer(MergeLoop):
         pool.max_list_size = pool.size // 2
         pool.max_pairs = max(memory // 8 * 3 // PAIR_BYTES, <size_t>16)
         dense = self.plan.max_dense_tokens
-        while dense > 0 and 16 * dense * dense > memory // 4:
+        while dense > 0 and TALLY_BYTES * dense * dense > memory // 4:
             dense //= 2
         self.plan.max_dense_tokens = dense
         pool.cells = <cell_t*>check_allocated(
             malloc((pool.size + MAX_PARTS * SPARE_CELLS) * sizeof(cell_t)), pool.size, b"positions of pairs"
         )
         ask_for_huge_pages(pool.cells, pool.size * sizeof(cell_t))
-        pool.full = True
+        pool.must_recount = True  # the first run counts the pairs
         return 0
 
     # Epochs -----------------------------------------------------------------------------------------------------------
@@ -117,7 +120,9 @@ cdef class Trainer(MergeLoop):
 
     cdef inline bint needs_recount(self) noexcept nogil:
         """Whether nothing can be merged before the next epoch."""
-        return self.state.pool.full or (self.state.tokens.n >= self.wide_from_tokens and not self.state.symbols.wide)
+        return self.state.pool.must_recount or (
+            self.state.tokens.n >= self.wide_from_tokens and not self.state.symbols.wide
+        )
 
     cdef uint32_t pop_best_pair(self) except? 0xFFFFFFFF nogil:
         """Take the pair to merge next, after a recount where that is due; NO_PAIR where none is left."""
@@ -156,7 +161,7 @@ cdef class Trainer(MergeLoop):
         cdef size_t i, first_new = self.state.pairs.n
         self.make_token(pair.left, pair.right, token)
         removed[0] = merge_pair(&self.state, pair_id, token, self.team)
-        if not self.state.pool.full:
+        if not self.state.pool.must_recount:
             for i in range(first_new, self.state.pairs.n):
                 push(&self.heap, self.make_entry(<uint32_t>i))
         return 0
@@ -168,7 +173,7 @@ cdef class Trainer(MergeLoop):
 
         None where there is none; then `stop_reason` is set.
 
-        Requires `RecountPlan.track_all_pairs`.
+        The trainer must have been made with track_all_pairs=True.
         """
         cdef uint32_t pair_id
         cdef TrackedPair pair
@@ -188,7 +193,8 @@ cdef class Trainer(MergeLoop):
     def apply(self, token_t left, token_t right):
         """Merge a given pair, which need not occur; returns (token, by how many tokens the corpus shrank).
 
-        Requires `RecountPlan.track_all_pairs`. The tokens of trainers that apply the same pairs have the same numbers.
+        The trainer must have been made with track_all_pairs=True. The tokens of trainers that apply the same pairs have
+        the same numbers.
         """
         cdef uint32_t pair_id
         cdef token_t token = NO_TOKEN

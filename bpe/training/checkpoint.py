@@ -4,8 +4,8 @@ A checkpoint at `path` is two files, each replaced whole or not at all. `path` h
 the description of the corpus that determine the result, and a fingerprint of the counts. `path` + ".counts" holds the
 counts of files in the format of `WordCounts.save`. The first is written before counting, without merges. While files
 are counted, the counts of those read so far are written every `SAVE_EVERY` seconds, with the position where reading
-goes on; at the end all counts are. Then the first file is rewritten every `SAVE_EVERY` seconds. Until there
-are merges, options that the counts do not depend on may change; until there are counts, all may.
+goes on; at the end all counts are. Then the first file is rewritten every `SAVE_EVERY` seconds. Until there are merges,
+options that the counts do not depend on may change; until there are counts, all may.
 
 Layout of `path`, little-endian: the 8 bytes BPETRAIN, a uint32 version (1), a uint64 length and as many bytes of JSON,
 the merges as int64 (left, right, token, count), and the SHA-256 of everything before it.

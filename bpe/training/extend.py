@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from bpe.training.kernel_input import (
     NO_SYMBOL_COUNTS,
     SYMBOL_LIMIT,
     TOKEN_SYMBOLS,
+    CorpusSize,
     InitialTokens,
     WordArrays,
     build_words,
@@ -110,7 +112,7 @@ def extend(
         spec = make_second_stage_base(spec, word_counts, superwords)
     job = TrainingJob(config, learn_merges)
     learned = continue_merges(job, word_counts, spec, config, None)
-    return Tokenizer(replace(learned.spec, training=learned.training))
+    return Tokenizer(replace(learned.spec, training=learned.record))
 
 
 def continue_merges(
@@ -123,11 +125,11 @@ def continue_merges(
     start_time = time.perf_counter()
     n_new = config.vocab_size - len(spec.vocabulary)
     with progress_note(config.progress, "index"):
-        trainer, ids, n_words, bytes_and_tokens = make_continuing_trainer(
+        trainer, ids, n_words, corpus_size = make_continuing_trainer(
             job, counts, spec, config, n_new, max_memory=job.max_memory
         )
     run_merges(trainer, config, len(ids) + n_new, checkpoint, n_words)
-    record = make_record(trainer, n_words, start_time, bytes_and_tokens, config)
+    record = make_record(trainer, n_words, start_time, corpus_size, config)
     return LearnedMerges(
         extend_spec(spec, ids, *trainer.list_tokens(), trainer.list_merges()), record, trainer.list_merges()[:, 3]
     )
@@ -192,6 +194,23 @@ def as_counts(
     return counts
 
 
+class StartedTrainer(NamedTuple):
+    """A trainer that starts from encoded words.
+
+    Attributes:
+        trainer: the trainer.
+        ids: all ids of the tokenizer.
+        n_words: the number of distinct words.
+        corpus_size: the bytes and tokens of the corpus.
+
+    """
+
+    trainer: Trainer
+    ids: NDArray[np.int64]
+    n_words: int
+    corpus_size: CorpusSize
+
+
 def make_continuing_trainer(
     job: TrainingJob,
     counts: WordCounts,
@@ -201,15 +220,11 @@ def make_continuing_trainer(
     *,
     max_memory: int | None,
     track_all_pairs: bool = False,
-) -> tuple[Trainer, NDArray[np.int64], int, tuple[int, int]]:
+) -> StartedTrainer:
     """Make a trainer that starts from the words as the tokenizer encodes them.
 
     The kernel numbers tokens from 0 without gaps, in the order of their ids. With `track_all_pairs`, the kernel tracks
     every pair.
-
-    Returns:
-        (The trainer, all ids, the number of words, their bytes and tokens.)
-
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != UNUSED)
@@ -219,7 +234,7 @@ def make_continuing_trainer(
     byte_tokens = find_word_symbols(spec).byte_ids
     if byte_tokens is not None:
         excluded_ids += byte_tokens[byte_tokens != NO_TOKEN].tolist()
-    n_bytes, _ = words.count_bytes_and_tokens(config)
+    n_bytes = words.measure_corpus(config).n_bytes
     words = _encode_words(words, spec, ids, excluded_ids, job.threads, max_memory)
     n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
     is_word_end = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
@@ -239,7 +254,8 @@ def make_continuing_trainer(
         threads=job.threads,
         track_all_pairs=track_all_pairs,
     )
-    return trainer, ids, len(words.counts), (n_bytes, n_tokens)  # frees the arrays of `words`
+    # Returning frees the arrays of `words`.
+    return StartedTrainer(trainer, ids, len(words.counts), CorpusSize(n_bytes, n_tokens))
 
 
 def _encode_words(

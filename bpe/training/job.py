@@ -18,7 +18,7 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import make_changed_error
 from bpe.corpus.sources import Sources
-from bpe.count.counting import MemoryCheck, count_into
+from bpe.count.counting import MemoryCheck, fill_from_corpus
 from bpe.count.word_counts import DOCUMENTS, WordCounts, check_counts_match
 from bpe.errors import pluralize
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
@@ -31,7 +31,7 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 
 #: What a training gives: a tokenizer, and the record of its training.
-LearnedSpec: TypeAlias = tuple[TokenizerSpec, Training]
+SpecAndRecord: TypeAlias = tuple[TokenizerSpec, Training]
 
 
 class LearnedMerges(NamedTuple):
@@ -39,13 +39,13 @@ class LearnedMerges(NamedTuple):
 
     Attributes:
         spec: the tokenizer.
-        training: the record of the training.
+        record: the record of the training.
         merge_counts: int64: the count of each merge's pair when it was merged.
 
     """
 
     spec: TokenizerSpec
-    training: Training
+    record: Training
     merge_counts: NDArray[np.int64]
 
 
@@ -132,7 +132,7 @@ class TrainingJob:
         if saved_counts is not None:
             counts = saved_counts
         elif given_counts is None:
-            count_into(
+            fill_from_corpus(
                 counts,
                 corpus,
                 self.threads,
@@ -185,10 +185,10 @@ class TrainingJob:
         return counts
 
 
-#: A function that learns merges from words, called as learn(job, words, config, checkpoint); see `TrainingJob.learn`.
+#: A function that learns merges from words, called as learn(job, counts, config, checkpoint); see `TrainingJob.learn`.
 LearnFunction: TypeAlias = Callable[[TrainingJob, WordCounts, TrainConfig, Checkpoint | None], LearnedMerges]
 #: A kind of training: its result, or one for each size where they have no merges in common.
-TrainingStrategy: TypeAlias = Callable[[TrainingJob], list[LearnedSpec]]
+TrainingStrategy: TypeAlias = Callable[[TrainingJob], list[SpecAndRecord]]
 
 
 def _truncate_to_size(spec: TokenizerSpec, training: Training, vocab_size: int) -> Tokenizer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,13 @@ WIDE_FROM_TOKENS = 65000
 TOKEN_SYMBOLS = 2
 #: `WordArrays.inner_counts` and `last_counts` of words that are tokens already.
 NO_SYMBOL_COUNTS = np.zeros(0, np.int64)
+
+
+class CorpusSize(NamedTuple):
+    """The bytes of all words of a corpus, and their tokens when each symbol is a token."""
+
+    n_bytes: int
+    n_tokens: int
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class WordArrays:
         """The bytes of the arrays that are in memory."""
         return self.offsets.nbytes + self.counts.nbytes + (0 if self.is_mapped else self.blob.nbytes)
 
-    def count_bytes_and_tokens(self, config: TrainConfig) -> tuple[int, int]:
+    def measure_corpus(self, config: TrainConfig) -> CorpusSize:
         """Count the bytes of all words of the corpus, and their tokens when each symbol is a token."""
         symbol_counts = self.inner_counts + self.last_counts
         n_tokens = int(symbol_counts.sum())
@@ -68,7 +76,7 @@ class WordArrays:
         n_bytes = sum(int(part.sum()) * width for width, part in enumerate(np.split(symbol_counts, code_limits), 1))
         if config.end_of_word is not None and not config.end_of_word_glued:
             n_tokens += int(self.counts.sum())
-        return n_bytes, n_tokens
+        return CorpusSize(n_bytes, n_tokens)
 
     def choose_layout_order(self, by_count: bool) -> NDArray[np.int64]:
         """Choose the order in which the kernel lays out the words: the highest count first, or as the words are.
@@ -178,24 +186,24 @@ def build_words(counts: WordCounts, config: TrainConfig, threads: int = 1) -> Wo
 
 
 def _count_symbols(
-    blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64], chars: bool, threads: int
+    blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64], is_char_model: bool, threads: int
 ) -> tuple[int | None, NDArray[np.int64], NDArray[np.int64]]:
     """Compute `WordArrays.n_symbols` (None for counts that overflow), `inner_counts` and `last_counts`.
 
     Each thread counts some of the words; where all of Unicode may occur, its arrays would take more than the words.
     """
-    codes = _count_code_points(int(blob.max())) if chars else 256
-    n_parts = max(1, min(threads, len(blob) // BYTES_PER_THREAD)) if codes <= 0x10000 else 1
+    n_codes = _count_code_points(int(blob.max())) if is_char_model else 256
+    n_parts = max(1, min(threads, len(blob) // BYTES_PER_THREAD)) if n_codes <= 0x10000 else 1
     bounds = [len(counts) * part // n_parts for part in range(n_parts + 1)]
 
     def count_part(part: tuple[int, int]) -> tuple[int, int | None, NDArray[np.int64], NDArray[np.int64]]:
         begin, end = part
-        inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+        inner_counts, last_counts = np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64)
         part_words = offsets[begin : end + 1], counts[begin:end]
-        return *count_symbols(blob, *part_words, chars, inner_counts, last_counts), inner_counts, last_counts
+        return *count_symbols(blob, *part_words, is_char_model, inner_counts, last_counts), inner_counts, last_counts
 
     n_symbols = total = 0
-    inner_counts, last_counts = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+    inner_counts, last_counts = np.zeros(n_codes, np.int64), np.zeros(n_codes, np.int64)
     for n_part_symbols, part_total, part_inner_counts, part_last_counts in map_unordered(
         count_part, pairwise(bounds), n_parts
     ):

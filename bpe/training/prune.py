@@ -16,7 +16,7 @@ from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
-from bpe.count.counting import count_corpus
+from bpe.count.counting import count_files_or_texts
 from bpe.count.word_counts import WordCounts, borrow_arrays
 from bpe.errors import describe
 from bpe.tokenizer import Tokenizer
@@ -172,7 +172,7 @@ def count_for_tokenizer(
         word_counts = as_counts(counts, spec)
     else:
         word_counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
-        count_corpus(word_counts, files, texts, threads, progress)
+        count_files_or_texts(word_counts, files, texts, threads, progress)
     if not len(word_counts):
         raise ValueError("the corpus has no words; give text that is not empty")
     return CountedCorpus(word_counts, resolve_threads(threads))

@@ -17,7 +17,7 @@ from bpe.base.progress import ProgressLike, check_progress
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
-from bpe.count.counting import count_corpus
+from bpe.count.counting import count_files_or_texts
 from bpe.count.word_counts import DOCUMENTS, LINES, WordCounts, borrow_arrays
 from bpe.errors import check_choice, check_int, describe
 from bpe.pretokenize.patterns import SUPERBPE_SECOND_STAGE, SUPERBPE_V2_SECOND_STAGE, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
@@ -131,7 +131,7 @@ class SuperWords:
         check_progress(progress)
         counts = WordCounts(self.get_pretokenizer(stage), normalizer, special_tokens)
         counts.units = self.units
-        count_corpus(counts, files, texts, threads, progress)
+        count_files_or_texts(counts, files, texts, threads, progress)
         return counts
 
     def get_pretokenizer(self, stage: int) -> Pretokenizer | None:

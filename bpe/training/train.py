@@ -17,7 +17,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint, identify_files
 from bpe.training.config import Alphabet, CorpusOptions, CountsLike, Files, OnMerge, TrainConfig
 from bpe.training.extend import continue_merges
-from bpe.training.job import LearnedSpec, TrainingJob, check_unchanged
+from bpe.training.job import SpecAndRecord, TrainingJob, check_unchanged
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, check_superwords, make_second_stage_base
 from bpe.training.trainer import learn_merges
@@ -117,17 +117,16 @@ def train(
     A checkpoint is the named file, with the options and merges, and for files= a second file with ".counts" appended to
     the name. Both remain after training; delete them when the tokenizer is saved. A checkpoint of other options or of
     another corpus is an error; while it has no merges, only options that change the counts are compared, and files that
-    were counted. Files are the same corpus if their names, sizes and modification times are the same;
-    they are then not counted again. With texts= and pipes the corpus is counted again and the counts are compared. To
-    avoid that, save the counts first and train on them. Of the function `veto` of the rules, a checkpoint records only
-    that there is one: resume with the same function.
+    were counted. Files are the same corpus if their names, sizes and modification times are the same; they are then not
+    counted again. With texts= and pipes the corpus is counted again and the counts are compared. To avoid that, save
+    the counts first and train on them. Of the function `veto` of the rules, a checkpoint records only that there is
+    one: resume with the same function.
 
     Raises:
         TypeError, ValueError: for arguments that are invalid or contradict each other, an empty corpus, a vocab_size
             smaller than the alphabet, counts that overflow 64 bits, bytes that are not UTF-8 in a character model, a
             checkpoint of another training, a max_memory that is too small for the words of the corpus.
-        FormatError: for a file in UTF-16 or UTF-32, or not UTF-8, and for a damaged file or a bad
-            record.
+        FormatError: for a file in UTF-16 or UTF-32, or not UTF-8, and for a damaged file or a bad record.
         OSError: for a file that cannot be read, or gets shorter while it is read.
 
     >>> import bpe
@@ -152,16 +151,16 @@ def train(
     return TrainingJob(config, learn_merges).run(partial(train_plain_or_superwords, superwords))
 
 
-def train_plain_or_superwords(superwords: SuperWords | None, job: TrainingJob) -> list[LearnedSpec]:
+def train_plain_or_superwords(superwords: SuperWords | None, job: TrainingJob) -> list[SpecAndRecord]:
     """Train on words, or with superwords."""
     if superwords is not None:
         return _learn_superwords(superwords, job)
     counts, checkpoint = job.count(job.config.make_corpus(), job.config.counts)
     learned = job.learn(counts, job.config, checkpoint)
-    return [(learned.spec, learned.training)]
+    return [(learned.spec, learned.record)]
 
 
-def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedSpec]:
+def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[SpecAndRecord]:
     """Train in two stages, on a corpus or on the counts of both."""
     config, corpus = job.config, job.config.make_corpus()
     check_superwords(superwords, config, corpus)
@@ -182,6 +181,6 @@ def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedS
     check_unchanged(corpus, files_before)
     base = make_second_stage_base(first_stage.spec, counts, superwords)
     second_stage = continue_merges(job, counts, base, superwords.limit_config(config), checkpoint)
-    first_record = first_stage.training
-    record = second_stage.training.after(first_record.merges, first_record.curve, first_record.stopped)
+    first_record = first_stage.record
+    record = second_stage.record.after(first_record.merges, first_record.curve, first_record.stopped)
     return [(second_stage.spec, record)]

@@ -24,7 +24,14 @@ from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import START_OVER, Checkpoint
 from bpe.training.config import TrainConfig
 from bpe.training.job import MIN_PAIR_MEMORY, LearnedMerges, TrainingJob, compute_pair_memory
-from bpe.training.kernel_input import InitialTokens, KernelTuning, WordArrays, build_words, make_initial_tokens
+from bpe.training.kernel_input import (
+    CorpusSize,
+    InitialTokens,
+    KernelTuning,
+    WordArrays,
+    build_words,
+    make_initial_tokens,
+)
 from bpe.vocab.output_steps import ByteFallback, DecodeReplace, DecoderStep, DecodeStrip, Fuse
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -93,7 +100,7 @@ def learn_merges(
         words = build_words(counts, config, job.threads)
         job.clear_own_counts(counts)
         initial_tokens = make_initial_tokens(words, config)
-        n_words, bytes_and_tokens = len(words.counts), words.count_bytes_and_tokens(config)
+        n_words, corpus_size = len(words.counts), words.measure_corpus(config)
         vocab_limit = choose_vocab_limit(initial_tokens, config)
         max_merges = max(vocab_limit - len(initial_tokens.tokens), 0)
         if config.num_merges is not None:
@@ -104,7 +111,7 @@ def learn_merges(
         del words, initial_tokens  # the merges need the memory of their arrays
     run_merges(trainer, config, vocab_limit, checkpoint, n_words)
     spec = make_spec(counts, config, *trainer.list_tokens(), trainer.list_merges())
-    record = make_record(trainer, n_words, start_time, bytes_and_tokens, config)
+    record = make_record(trainer, n_words, start_time, corpus_size, config)
     return LearnedMerges(spec, record, trainer.list_merges()[:, 3])
 
 
@@ -314,7 +321,7 @@ def _format_token(trainer: MergeLearner, is_char_model: bool, token: int) -> Any
 
 
 def make_record(
-    trainer: MergeLearner, n_words: int, start_time: float, bytes_and_tokens: tuple[int, int], config: TrainConfig
+    trainer: MergeLearner, n_words: int, start_time: float, corpus_size: CorpusSize, config: TrainConfig
 ) -> Training:
     """Make the record of a training that began at `start_time`. Logs a warning if the training stopped early."""
     n_merges, n_tokens = len(trainer.list_merges()), trainer.n_tokens
@@ -325,7 +332,7 @@ def make_record(
         n_merges,
         n_words,
         time.perf_counter() - start_time,
-        _make_curve(trainer, bytes_and_tokens, config.vocab_sizes),
+        _make_curve(trainer, corpus_size, config.vocab_sizes),
     )
 
 
@@ -337,18 +344,17 @@ def warn_if_stopped(stopped: str | None, n_merges: int, n_tokens: int) -> None:
 
 
 def _make_curve(
-    trainer: MergeLearner, bytes_and_tokens: tuple[int, int], vocab_sizes: Sequence[int]
+    trainer: MergeLearner, corpus_size: CorpusSize, vocab_sizes: Sequence[int]
 ) -> tuple[tuple[int, int, float], ...]:
     """Make `Training.curve`: rows after 1, 2, 4, … merges, at each of the sizes of the vocabulary, and at the end."""
-    n_bytes, n_tokens = bytes_and_tokens
-    merge_rows, corpus_lengths = trainer.list_merges(), n_tokens - np.cumsum(trainer.list_removed_counts())
+    merge_rows, corpus_lengths = trainer.list_merges(), corpus_size.n_tokens - np.cumsum(trainer.list_removed_counts())
     n_merges = len(merge_rows)
     row_merges = {1 << power for power in range(n_merges.bit_length())} | {n_merges}
     row_merges.update(
         n_merges - (trainer.n_tokens - vocab_size) for vocab_size in vocab_sizes if vocab_size < trainer.n_tokens
     )
     return tuple(
-        (k, int(merge_rows[k - 1, 3]), n_bytes / max(int(corpus_lengths[k - 1]), 1))
+        (k, int(merge_rows[k - 1, 3]), corpus_size.n_bytes / max(int(corpus_lengths[k - 1]), 1))
         for k in sorted(row_merges)
         if 0 < k <= n_merges
     )

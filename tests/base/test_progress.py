@@ -283,7 +283,7 @@ def test_ctrl_c_prints_what_was_saved(
     out, ckpt, again = tmp_path / "t.json", tmp_path / "ckpt", "the same command goes on from there"
     argv = ["train", str(text), "-o", str(out), "--num-merges", "5"]
     if moment == "counting":
-        monkeypatch.setattr("bpe.training.job.count_into", interrupt)
+        monkeypatch.setattr("bpe.training.job.fill_from_corpus", interrupt)
     elif moment == "indexing":
         monkeypatch.setattr(learning, "make_trainer", interrupt)
     elif moment == "writing":

@@ -13,7 +13,7 @@ from bpe.base._team import Team
 from bpe.base.offsets import compute_offsets
 from bpe.count._word_list import list_words
 from bpe.count._word_table import WordTable
-from bpe.count.counting import ThreadTables, count_into
+from bpe.count.counting import ThreadTables, fill_from_corpus
 from bpe.count.spilling import N_PARTS, Spill
 
 WORDS = [
@@ -34,7 +34,7 @@ def texts() -> list[str]:
 def counted(budget: int | None, threads: int) -> bpe.WordCounts:
     """Counts from tables with a total budget in bytes."""
     counts = bpe.WordCounts("whitespace")
-    count_into(counts, texts(), threads, False, max_memory=budget)
+    fill_from_corpus(counts, texts(), threads, False, max_memory=budget)
     return counts
 
 

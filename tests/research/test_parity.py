@@ -281,7 +281,7 @@ def test_an_interrupted_training_resumes(form: str, tmp_path: Path, monkeypatch:
     with pytest.raises(KeyboardInterrupt):
         bpe.research.train_parity(**options, checkpoint=path, on_merge=interrupt_at(25))
     if form == "files":
-        monkeypatch.setattr("bpe.training.job.count_into", None)  # must not be called
+        monkeypatch.setattr("bpe.training.job.fill_from_corpus", None)  # must not be called
     steps: list[int] = []
     tok = bpe.research.train_parity(**options, checkpoint=path, on_merge=lambda step, *_: steps.append(step))
     assert tok == expected

@@ -41,7 +41,7 @@ def corpora(
     return dict(zip(words, counts, strict=True))
 
 
-def rules() -> Iterator[str]:
+def each_tie_break() -> Iterator[str]:
     """The tie rules, all within one hypothesis example; its report of a failure ends with the rule that failed."""
     for tie_break in TIE_BREAKS:
         note(f"{tie_break=}")

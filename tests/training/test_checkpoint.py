@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from options import from_reference_options
 from source_files import use_small_blocks, write
-from strategies import TIE_BREAKS, corpora, examples, rules
+from strategies import TIE_BREAKS, corpora, each_tie_break, examples
 
 import bpe
 from bpe.base.memory_limits import measure_memory
@@ -116,7 +116,7 @@ def test_resuming_gives_the_same_result(
     path = tmp_path / "run.ckpt"
     for at in (1, 2, 13, 22):
         interrupted(at, files=files, checkpoint=path, **options)
-    monkeypatch.setattr(training, "count_into", None)  # the counts are saved: nothing is counted
+    monkeypatch.setattr(training, "fill_from_corpus", None)  # the counts are saved: nothing is counted
     tok = bpe.train(**from_reference_options(files=files, checkpoint=path, **options))
     assert tok == expected
     assert tok.spec.training is not None
@@ -138,7 +138,7 @@ def test_resuming_any_corpus_at_any_step_gives_the_same_merges(
     """If two merges make the same token, a pair may be merged twice; so it may after resuming."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)  # saves time: thousands of files need not survive a power cut
-        for tie_break in rules():
+        for tie_break in each_tie_break():
             path = tmp_path_factory.mktemp("run") / "ckpt"
             check_resuming(path, at, {"counts": words, "num_merges": most, "tie_break": tie_break})
 
@@ -381,7 +381,7 @@ def test_a_checkpoint_without_merges_does_not_hinder_other_options(
     checkpoint = tmp_path / "c"
     with pytest.raises(ValueError, match="it must be at least 257"):
         bpe.train(files=files, vocab_size=256, special_tokens=["<s>"], checkpoint=checkpoint)
-    monkeypatch.setattr(training, "count_into", None)  # the counts are there
+    monkeypatch.setattr(training, "fill_from_corpus", None)  # the counts are there
     tok = bpe.train(files=files, vocab_size=258, special_tokens=["<s>"], checkpoint=checkpoint)
     monkeypatch.undo()
     assert tok == bpe.train(files=files, vocab_size=258, special_tokens=["<s>"])

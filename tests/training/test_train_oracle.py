@@ -13,7 +13,7 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from options import from_reference_options
-from strategies import SOAK, TIE_BREAKS, corpora, examples, rules
+from strategies import SOAK, TIE_BREAKS, corpora, each_tie_break, examples
 
 import bpe
 from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -89,7 +89,7 @@ def char_alphabet(words: dict[str, int], mark: str | None, glued: bool) -> list[
 @examples(100)
 @given(words=corpora(), num_merges=st.integers(0, 40))
 def test_byte_models_equal_the_oracles(words: dict[str, int], num_merges: int) -> None:
-    for tie_break in rules():
+    for tie_break in each_tie_break():
         check_byte_model(words, num_merges, tie_break)
 
 
@@ -114,7 +114,7 @@ def test_byte_models_with_options_equal_the_oracles(
     used = {byte for word in words for byte in reference.byte_word(word.encode())}
     alphabet = [byte for byte in order if byte in used]
     vocab_size = len(alphabet) + len(special_tokens) + extra
-    for tie_break in rules():
+    for tie_break in each_tie_break():
         tok, learned = trained(
             counts={word.encode(): count for word, count in words.items()},
             vocab_size=vocab_size,
@@ -164,7 +164,7 @@ def test_character_models_equal_the_oracles(
     mark: str,
 ) -> None:
     end_of_word = None if glued is None else mark
-    for tie_break in rules():
+    for tie_break in each_tie_break():
         tok, learned = trained(
             counts=words,
             num_merges=num_merges,
@@ -193,7 +193,7 @@ def test_character_models_with_alphabet_and_unknown_token(words: dict[str, int],
     """The given symbols come first, in their order; the unknown token has an entry like a special token."""
     given_symbols = data.draw(st.lists(st.sampled_from("abcxyz"), unique=True, max_size=6))
     rest = [char for char in sorted(set("".join(words))) if char not in given_symbols]
-    for tie_break in rules():
+    for tie_break in each_tie_break():
         tok, learned = trained(
             counts=words,
             num_merges=12,

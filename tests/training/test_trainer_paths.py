@@ -14,7 +14,7 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from options import from_reference_options
-from strategies import SOAK, examples, rules
+from strategies import SOAK, each_tie_break, examples
 
 import bpe
 from bpe.base._team import Team
@@ -96,7 +96,7 @@ def test_every_path_equals_the_oracle(tie_break: str) -> None:
     switches=st.fixed_dictionaries({name: st.sampled_from(values) for name, values in SWITCHES.items()}),
 )
 def test_random_paths_equal_the_oracle(words: dict[str, int], switches: dict[str, int]) -> None:
-    for tie_break in rules():
+    for tie_break in each_tie_break():
         _, learned = trained(switches, counts=words, num_merges=50, tie_break=tie_break)
         assert learned == expected(words, num_merges=50, tie_break=tie_break)
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from options import from_reference_options
 from peers import Peer
-from strategies import TIE_BREAKS, corpora, examples, rules
+from strategies import TIE_BREAKS, corpora, each_tie_break, examples
 from written import read_spelling
 
 import bpe
@@ -51,7 +51,7 @@ def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40))
 def test_truncating_and_extending_equal_training(words: dict[str, int], most: int, more: int) -> None:
     """Truncating gives the same tokenizer as training to that size, and extending gives the larger one again."""
-    for tie_break in rules():
+    for tie_break in each_tie_break():
         check_sizes("byte", tie_break, words, most, more)
 
 
@@ -87,7 +87,7 @@ def test_extending_with_other_counts_equals_the_naive_trainer(
     words: dict[str, int], others: dict[str, int], most: int, more: int, longest: int
 ) -> None:
     """Old ids and merges stay; the naive trainer makes the same new merges of the words as the old ones split them."""
-    for tie_break in rules():
+    for tie_break in each_tie_break():
         check_extending(tie_break, words, others, most, more, longest)
 
 

@@ -142,7 +142,7 @@ def crc32(const byte_t[::1] data not None, uint32_t before=0):
     return before
 
 
-def sum_lengths(const int64_t[::1] lengths not None, int64_t first=0):
+def find_document_ends(const int64_t[::1] lengths not None, int64_t first=0):
     """Compute `first + np.cumsum(lengths)` and the smallest length, or 0: (ends, smallest); the GIL is not released."""
     ends = np.empty(lengths.shape[0], dtype=np.int64)
     cdef int64_t[::1] out = ends
@@ -193,10 +193,10 @@ def write_at(
 
     Args:
         file: the descriptor, open for reading and writing.
-        position: of the first byte.
+        position: the position of the first byte.
         data: the bytes, at least one.
         team: the threads; only one thread at a time may use a team.
-        path: of the file, for errors.
+        path: the path of the file, for errors.
         narrows: whether the bytes are uint32 ids that are written as uint16.
         max_id: with less than 0xFFFFFFFF, the bytes are uint32 ids; 2**k - 1.
         sync_from: the position from which on the system is to begin to write to the disk; -1 for nowhere.

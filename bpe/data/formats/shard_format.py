@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import sync_folder
-from bpe.data.formats._file_writer import FileTarget, sum_lengths
+from bpe.data.formats._file_writer import FileTarget, find_document_ends
 from bpe.data.formats.files import ONE_THREAD, ShardFile, Spool, WriterThreads, WrittenFile
 from bpe.data.formats.reading import Shard, split_by_token
 from bpe.errors import check_int
@@ -291,7 +291,7 @@ class ShardWriter:
             raise ValueError(
                 f"begins_document is {begins_document}, but the last document {state} complete; see ShardWriter.write"
             )
-        ends, min_length = sum_lengths(np.ascontiguousarray(lengths, dtype=np.int64), self.n_tokens)
+        ends, min_length = find_document_ends(np.ascontiguousarray(lengths, dtype=np.int64), self.n_tokens)
         total = int(ends[-1]) - self.n_tokens if len(ends) else 0
         if total != n_ids or min_length < 0:
             raise ValueError(f"the lengths add up to {total}, but there are {n_ids} ids; they must be equal")

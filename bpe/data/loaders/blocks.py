@@ -30,7 +30,7 @@ class Blocks(ShardRows):
     Args:
         shards: a `TokenShards`.
         length: the positions of a row.
-        seed: of the order: a permutation of all rows, another one in each epoch.
+        seed: the seed of the order: a permutation of all rows, another one in each epoch.
         fields: what rows hold: "input_ids", "labels" (the ids shifted by one), "position_ids" (from 0 in each document
             and each row), "document_ids" (the document's number in the shards), "loss_mask" (1 where a label counts),
             and, in batches only, "cu_seqlens" (with `max_seqlen`). Fields that are not listed cost nothing.
@@ -73,13 +73,13 @@ class Blocks(ShardRows):
     ) -> None:
         row_format = RowFormat.from_arguments(length, fields, pad_id, mask_other_documents)
         super().__init__(shards, row_format, seed, tail, by_document=row_format.by_document)
-        labels = max(shards.n_tokens - 1, 0)
-        count = labels // self.length if tail == "drop" else -(-labels // self.length)
-        self._order = RowOrder(count, self.seed, check_int("chunk", chunk, 1))
-        if labels and not count:
+        n_labels = max(shards.n_tokens - 1, 0)
+        n_rows = n_labels // self.length if tail == "drop" else -(-n_labels // self.length)
+        self._order = RowOrder(n_rows, self.seed, check_int("chunk", chunk, 1))
+        if n_labels and not n_rows:
             raise ValueError(
                 f"length is {self.length}, but {shards!r} has {pluralize(shards.n_tokens, 'id')}, and a row needs "
-                f"length + 1; pass length={labels} or less, or tail='pad'"
+                f"length + 1; pass length={n_labels} or less, or tail='pad'"
             )
 
     def __len__(self) -> int:

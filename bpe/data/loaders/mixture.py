@@ -32,7 +32,7 @@ class Mixture(Rows):
     Args:
         datasets: `Blocks`, `Packed` or mixtures with equal `length` and `fields`.
         weights: a positive number for each, of any sum; None for the datasets' own sizes.
-        seed: of the order in which the datasets alternate. Each has a seed of its own for its rows.
+        seed: the seed of the order in which the datasets alternate. Each has a seed of its own for its rows.
         stopping: where an epoch of the mixture ends: "first_exhausted", before a dataset would begin its next epoch, so
             that no row is repeated; "all_exhausted", when each dataset has been read to its end.
 

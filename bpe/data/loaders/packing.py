@@ -45,9 +45,9 @@ class PackedWindow:
     """The rows of a window.
 
     Attributes:
-        spans: of all rows, ordered by row and position.
+        spans: the spans of all rows, ordered by row and position.
         offsets: int64: row i has the spans from offsets[i] to offsets[i + 1].
-        order: of the rows, in each epoch.
+        order: the order of the rows, in each epoch.
 
     """
 
@@ -62,7 +62,7 @@ class Packed(ShardRows):
     Args:
         shards: a `TokenShards` of a format that records documents.
         length: the positions of a row, of any size.
-        seed: of the order of windows, and of the rows in each.
+        seed: the seed of the order of windows, and of the rows in each.
         strategy: "best-fit" puts the documents, by decreasing length, each into the fullest row that has room for it,
             and pads the rows: documents are cut only if they are longer than a row. "best-fit-crop" fills each row with
             the longest document that fits; when none does, it fills the row with the beginning of the shortest one, and

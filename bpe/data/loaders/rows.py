@@ -61,7 +61,7 @@ class Rows(ABC):
 
     Attributes:
         length: the positions of a row.
-        seed: of the order.
+        seed: the seed of the order.
         fields: the names of a row's arrays, and "cu_seqlens" if batches have it.
         row_format: what a batch holds.
 
