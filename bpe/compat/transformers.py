@@ -273,9 +273,11 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
         state = _find_state(self, original_methods, options["text"] if "text" in options else args[:1])
         is_valid = all(type(options.get(name, True)) is bool for name in _BOOL_OPTIONS)
-        is_short_call = state.result.encoding and is_short(options.get("text"), options.get("text_pair"), options)
+        is_short_call = is_short(options.get("text"), options.get("text_pair"), options)
         is_sanitized = options.get("sanitize_control_tokens")  # calls methods of the components
-        uses_twin = state.verification_due or is_short_call or not is_valid or is_sanitized
+        # Where nothing is accelerated, no change of the backend is noticed, and a twin may be of an older one.
+        uses_twin = state.result.encoding and (is_short_call or not is_valid or is_sanitized)
+        uses_twin = uses_twin or state.verification_due
         if uses_twin and (twin := state.take_twin(self.__dict__[BACKEND_ATTRIBUTE])) is not None:
             try:
                 return original_encode_plus(with_backend(self, twin), *args, **options)
@@ -395,8 +397,10 @@ def _find_state(
     if state is not None and state.backend is backend:
         n_compared = 3 if decoding else 5
         is_unchanged = state.quick_signature[:n_compared] == _make_quick_signature(backend, decoding)
-        # Where nothing is accelerated, results cannot differ, and this takes longer than a short call.
-        if is_unchanged and state.backend_was_read and (state.result.encoding or state.result.decoding):
+        # Where nothing is accelerated, results cannot differ, and this takes longer than a short call. A twin, which
+        # answers before results are compared, does differ.
+        is_used = state.verification_due or state.result.encoding or state.result.decoding
+        if is_unchanged and state.backend_was_read and is_used:
             is_unchanged = state.full_signature == _make_full_signature(backend)
     if state is not None and is_unchanged:
         state.backend_was_read = False

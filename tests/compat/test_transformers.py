@@ -490,6 +490,34 @@ def test_a_normalizer_spells_added_tokens_from_the_next_call() -> None:
     assert fast.decode(ids) == tokenizer.decode(ids)
 
 
+@pytest.mark.parametrize("is_compared", [False, True])
+@pytest.mark.parametrize("model", ["BPE", "WordLevel"])
+def test_changes_of_added_tokens_after_a_first_change(
+    model: str, is_compared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A twin that answers before results are compared, or where nothing is accelerated, is of the backend as it is."""
+    file = json.loads(shape("llama3"))
+    if model == "WordLevel":
+        vocabulary = file["model"]["vocab"]
+        file["model"] = {"type": "WordLevel", "vocab": vocabulary, "unk_token": next(iter(vocabulary))}
+    backends = [tokenizers.Tokenizer.from_str(json.dumps(file)) for _ in range(2)]
+    original, fast = (transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **NAMES) for backend in backends)
+    del backends
+    fast = bpe.accelerate(fast)
+    text = "the <new> low"
+    if is_compared:
+        monkeypatch.setattr(transformers_module, "_CHARS_BEFORE_VERIFYING", 0)
+    for is_wide in (False, True, False):
+        for tokenizer in (original, fast):
+            token = tokenizers.AddedToken("<new>", lstrip=is_wide, rstrip=is_wide, normalized=False)
+            tokenizer.backend_tokenizer.add_tokens([token])
+        assert_same(original(text), fast(text))
+        assert fast.encode(text) == original.encode(text)
+        for options in ({"sanitize_control_tokens": True}, {"return_offsets_mapping": True}):
+            assert find_outcome(fast, text, **options) == find_outcome(original, text, **options)
+        assert fast.tokenize(text) == original.tokenize(text)
+
+
 def test_settings_that_change_between_calls() -> None:
     original, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
     options = {"padding": "max_length", "max_length": 6, "truncation": True}
