@@ -120,12 +120,12 @@ def test_published_vocabularies(vocabulary, shared_vocab, corpus, tmp_path):
         assert np.array_equal(loaded.encode(text), tok.encode(text))
 
 
-def test_unreachable_tokens_are_found_when_it_is_written():
+def test_unmerged_tokens_are_found_when_it_is_written():
     """`baa` is never made, since `aa` is merged first."""
     spec = make_spec(merges=[(b"a", b"a"), (b"b", b"a"), (b"ba", b"a")], ignore_merges=True)
     assert spec.unmerged is None
-    assert read(write(spec)).unreachable.tolist() == [258]
-    assert read(write(replace(spec, ignore_merges=False))).unreachable is None
+    assert read(write(spec)).unmerged.tolist() == [258]
+    assert read(write(replace(spec, ignore_merges=False))).unmerged is None
 
 
 def test_arrays_of_a_file_are_neither_writable_nor_copied(content):
@@ -218,11 +218,11 @@ def test_sections_exchanged_by_someone_who_knows_the_checksum(content):
 
 def change(content: bytes, *, section: str, index: int, value: int) -> bytes:
     """Set one element of a section, and the checksum."""
-    n_ids, n_merges, unreachable_plus_one = struct.unpack_from("<3I", content, 16)
+    n_ids, n_merges, unmerged_plus_one = struct.unpack_from("<3I", content, 16)
     offsets_start = HEADER_SIZE
     merges_start = offsets_start + 8 * (n_ids + 1)
     results_start = merges_start + 8 * n_merges
-    kinds_start = results_start + 4 * n_merges + 4 * max(unreachable_plus_one - 1, 0)
+    kinds_start = results_start + 4 * n_merges + 4 * max(unmerged_plus_one - 1, 0)
     start, code = {
         "offsets": (offsets_start, "q"),
         "merges": (merges_start, "i"),
