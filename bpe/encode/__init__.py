@@ -11,8 +11,8 @@ text meets them:
 - `_special_encoder.pyx` texts with special tokens, `_prompts.pyx` blocks of prompts, `_encoder.pyx` one text:
   `_chunk.pxd` and `_chunk_filler.pyx` gather pieces, `_piece_splitter.pyx` splits them where `_split_filter.pyx` allows
   it, `_piece_ids.pyx` finds their ids: in `_word_cache.pyx` (`_cache_lookup.h`, `_word_table.h`) or by merging;
-- `_unmerged_words.pyx` and `_cache_seeds.pyx` fill the cache, with what `tables.py` finds; `_workspace.pyx` is a call's
-  memory.
+- `_unmerged_words.pyx` finds words that are one token whatever the merges say, `_cache_seeds.pyx` fills the cache;
+  `_workspace.pyx` is a call's memory.
 
 A *fragment* is one of the texts of a call, a *fragment end* marks where one ends in a chunk; a *piece* is a pretoken,
 or a part of one that was split.

@@ -112,8 +112,9 @@ class _ReachabilityFinder:
         spec = replace(spec, dropout=0.0)
         self.spec = spec
         self.encoder = make_encoder(spec)
-        # Encodes text inside a word, which has no end-of-word mark.
-        self.inner_encoder = make_encoder(replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None))
+        # Encodes text inside a word, which has no end-of-word mark; what merging makes of tokens changes with that.
+        inner_spec = replace(spec, end_of_word=None, end_of_word_glued=False, ends_word=None, unmerged=None)
+        self.inner_encoder = make_encoder(inner_spec)
         self.text_marks = text_can_spell_mark(spec)
         self.mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
         self.symbols = find_word_symbols(spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 import zlib
@@ -18,6 +19,7 @@ from tokenizer_json import make_spec
 import bpe
 from bpe.formats import compiled
 from bpe.formats.compiled import read, write
+from bpe.formats.huggingface import read as read_json
 from bpe.formats.huggingface import write as write_json
 from bpe.formats.signatures import COMPILED_MAGIC
 
@@ -120,12 +122,27 @@ def test_published_vocabularies(vocabulary, shared_vocab, corpus, tmp_path):
         assert np.array_equal(loaded.encode(text), tok.encode(text))
 
 
-def test_unreachable_tokens_are_found_when_it_is_written():
+def test_unmerged_tokens_are_found_when_it_is_written():
     """`baa` is never made, since `aa` is merged first."""
     spec = make_spec(merges=[(b"a", b"a"), (b"b", b"a"), (b"ba", b"a")], ignore_merges=True)
     assert spec.unmerged is None
-    assert read(write(spec)).unreachable.tolist() == [258]
-    assert read(write(replace(spec, ignore_merges=False))).unreachable is None
+    assert read(write(spec)).unmerged.tolist() == [258]
+    assert read(write(replace(spec, ignore_merges=False))).unmerged is None
+
+
+def test_unreachable_tokens_of_a_model_with_an_end_of_word_mark():
+    """Merging gives `ab!dec` of its own bytes only where they are the end of a word."""
+    names = ["c", "ab!dec", "de", "b", "e", "a", "dec", "b!", "ab!", "d"]
+    model = {
+        "type": "BPE", "unk_token": "b", "end_of_word_suffix": "!", "ignore_merges": True,
+        "vocab": {name: token_id for token_id, name in enumerate(names)},
+        "merges": [["d", "e"], ["de", "c"], ["a", "b!"], ["ab!", "dec"]],
+    }  # fmt: skip
+    tok = bpe.Tokenizer(read_json(json.dumps({"version": "1.0", "model": model}).encode()))
+    loaded = bpe.Tokenizer(read(write(tok.spec)))
+    assert loaded.spec.unmerged is not None
+    assert loaded.encode("ab!dec").tolist() == tok.encode("ab!dec").tolist() == [1]
+    assert loaded.unreachable().tolist() == tok.unreachable().tolist() == [7]
 
 
 def test_arrays_of_a_file_are_neither_writable_nor_copied(content):
@@ -218,11 +235,11 @@ def test_sections_exchanged_by_someone_who_knows_the_checksum(content):
 
 def change(content: bytes, *, section: str, index: int, value: int) -> bytes:
     """Set one element of a section, and the checksum."""
-    n_ids, n_merges, unreachable_plus_one = struct.unpack_from("<3I", content, 16)
+    n_ids, n_merges, unmerged_plus_one = struct.unpack_from("<3I", content, 16)
     offsets_start = HEADER_SIZE
     merges_start = offsets_start + 8 * (n_ids + 1)
     results_start = merges_start + 8 * n_merges
-    kinds_start = results_start + 4 * n_merges + 4 * max(unreachable_plus_one - 1, 0)
+    kinds_start = results_start + 4 * n_merges + 4 * max(unmerged_plus_one - 1, 0)
     start, code = {
         "offsets": (offsets_start, "q"),
         "merges": (merges_start, "i"),
