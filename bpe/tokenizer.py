@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from bpe.text.alignment import Convention
     from bpe.text.normalizers import Normalizer
     from bpe.vocab.merging import MergeTree
-    from bpe.vocab.spec import Model
+    from bpe.vocab.spec import SymbolType
     from bpe.vocab.special_tokens import Allowed
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -790,7 +790,7 @@ class Tokenizer(_fast_path.FastKernels):
         return self._engine.cache_memory
 
     @property
-    def model(self) -> Model:
+    def model(self) -> SymbolType:
         """The kind of symbols, "byte" or "char"."""
         return self._spec.model
 
@@ -1342,7 +1342,7 @@ class Tokenizer(_fast_path.FastKernels):
         array([115, 257], dtype=uint32)
 
         """
-        from bpe.base.utf8 import read_file
+        from bpe.base.files import read_file
         from bpe.errors import with_path
         from bpe.formats import tiktoken, vocab_merges
         from bpe.pretokenize.pretokenizer import as_pretokenizer
@@ -1389,13 +1389,13 @@ class Tokenizer(_fast_path.FastKernels):
             ModuleNotFoundError: for ftfy=True, when a text is encoded, where ftfy is not installed.
 
         """
-        from bpe.base.utf8 import read_file
+        from bpe.base.files import read_file
         from bpe.errors import with_path
         from bpe.formats import clip
 
         normalizer = clip.build_normalizer(lowercase, clean_whitespace, unescape_html, ftfy)
         with with_path(path):
-            spec = clip.read(read_file(path), normalizer, force=force)
+            spec = clip.read_list(read_file(path), normalizer, force=force)
         return cls(spec, cache_memory=cache_memory)
 
     # Identity ---------------------------------------------------------------------------------------------------------

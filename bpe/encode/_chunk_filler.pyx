@@ -153,7 +153,7 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
 
 
 cdef Py_ssize_t find_pieces_of_pretoken(Chunk* chunk, Feed* feed, Py_ssize_t limit) noexcept nogil:
-    """Find pieces of the next pretoken, or of the rest of one; the number of bounds, 0 for a very long piece."""
+    """Find pieces of the next pretoken, or of the rest of one. Returns the number of bounds, 0 for a long one."""
     cdef Py_ssize_t end = feed.fragments[feed.n_done].size, n
     if feed.cursor.pos >= feed.pretoken.end and feed.cursor.pos < end:
         chunk.pretokens[chunk.n_pretokens] = chunk.n
