@@ -1342,7 +1342,7 @@ class Tokenizer(_fast_path.FastKernels):
         array([115, 257], dtype=uint32)
 
         """
-        from bpe.base.files import read_file
+        from bpe.base.utf8 import read_file
         from bpe.errors import with_path
         from bpe.formats import tiktoken, vocab_merges
         from bpe.pretokenize.pretokenizer import as_pretokenizer
@@ -1389,7 +1389,7 @@ class Tokenizer(_fast_path.FastKernels):
             ModuleNotFoundError: for ftfy=True, when a text is encoded, where ftfy is not installed.
 
         """
-        from bpe.base.files import read_file
+        from bpe.base.utf8 import read_file
         from bpe.errors import with_path
         from bpe.formats import clip
 

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import bpe
-from bpe.base.files import MAX_FILE_BYTES, check_device
+from bpe.base.utf8 import MAX_FILE_BYTES, check_device
 from bpe.cli.files import check_output, log_skipped, open_documents, open_output, print_line
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError, escape_unprintable, get_log, pluralize

@@ -44,7 +44,7 @@ def check_files(args: argparse.Namespace, *inputs: str) -> None:
 
 def check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
     """Refuse files that cannot be read. Pipes are not opened, since that could consume their data."""
-    from bpe.base.files import check_device
+    from bpe.base.utf8 import check_device
 
     _check_stdin(args, paths)
     for path in paths:
@@ -56,7 +56,7 @@ def check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
 
 def _check_stdin(args: argparse.Namespace, paths: Sequence[str]) -> None:
     """Refuse a standard input that cannot be read, or is named twice."""
-    from bpe.base.files import check_device
+    from bpe.base.utf8 import check_device
 
     if "-" not in paths:
         return

@@ -136,7 +136,7 @@ def edit(args: argparse.Namespace) -> None:
 
 def show(args: argparse.Namespace) -> None:
     """Print a text with its tokens marked."""
-    from bpe.base.files import read_all
+    from bpe.base.utf8 import read_all
     from bpe.show.terminal import render, use_colour
 
     if args.text == "-":

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from bpe.base.atomic_files import atomic_write
-from bpe.base.files import read_file
 from bpe.base.forks import make_lock
+from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._calls import find_names
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_hf_decode, with_fast_hf_encode

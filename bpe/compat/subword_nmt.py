@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from typing import IO, Any
 
-from bpe.base.files import read_file
+from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
 from bpe.errors import FormatError, check_int, describe, short_repr, with_path
 from bpe.formats import subword_nmt

@@ -21,8 +21,8 @@ from itertools import repeat, takewhile
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from bpe.base.files import check_device
 from bpe.base.threads import map_unordered, resolve_threads
+from bpe.base.utf8 import check_device
 from bpe.corpus._listing import FileMeasurer
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.contents import (

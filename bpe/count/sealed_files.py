@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.atomic_files import atomic_write
-from bpe.base.files import read_file
 from bpe.base.offsets import compute_offsets
+from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, pluralize, short_repr
 

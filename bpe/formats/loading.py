@@ -171,7 +171,7 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
         ValueError: for a format that is not known.
 
     """
-    from bpe.base.files import read_file
+    from bpe.base.utf8 import read_file
 
     file_format = None if format is None else get_format(format)
     file_path = Path(path)
@@ -277,7 +277,7 @@ def detect_folder_format(names: list[str]) -> tuple[str, list[str]] | None:
 
 def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
-    from bpe.base.files import read_file
+    from bpe.base.utf8 import read_file
 
     names = _list_files(folder)
     format_name, chosen_names = _choose_files(folder, names, requested_format)
@@ -324,7 +324,7 @@ def _correct_by_content(
     format_name: str, contents: dict[str, bytes], folder: Path, names: list[str]
 ) -> tuple[str, dict[str, bytes]]:
     """Return the format and the files of a tokenizer.model that is a rank file; of any other, those given."""
-    from bpe.base.files import read_file
+    from bpe.base.utf8 import read_file
 
     if format_name != "sentencepiece" or not looks_like_ranks(contents[SENTENCEPIECE_MODEL]):
         return format_name, contents
@@ -363,7 +363,7 @@ def list_unread_fields(path: str | os.PathLike[str]) -> list[str]:
         OSError: for a folder that cannot be read.
 
     """
-    from bpe.base.files import read_file
+    from bpe.base.utf8 import read_file
     from bpe.formats import configuration
 
     folder = Path(path)

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.files import read_file
 from bpe.base.offsets import compute_offsets
+from bpe.base.utf8 import read_file
 from bpe.encode._encoder import Encoder
 from bpe.errors import FormatError, check_int, describe, short_repr, with_article, with_path
 from bpe.formats._ranks import RankTable, read_ranks

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe.base._utf8 import join_utf8
-from bpe.base.files import MAX_FILE_BYTES, read_all, read_file
-from bpe.base.utf8 import to_bytes
+from bpe.base.utf8 import MAX_FILE_BYTES, read_all, read_file, to_bytes
 
 WIDTHS = ["", "low", "x" * 200, "é", "naïve " * 30, "낮은 low", "한" * 100, "😀", "a😀한é" * 40, "\ud83d\ude0a"]
 

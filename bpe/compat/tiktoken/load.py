@@ -13,7 +13,7 @@ import hashlib
 import os
 
 from bpe.base.atomic_files import atomic_write
-from bpe.base.files import read_file as read_local_file
+from bpe.base.utf8 import read_file as read_local_file
 from bpe.errors import FormatError, short_repr
 from bpe.formats.openai_encodings import PublishedFile
 from bpe.formats.tiktoken import read_gpt2_ranks
