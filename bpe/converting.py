@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import TextLike
+from bpe.corpus.blocks import PathLike
 from bpe.errors import describe, get_log, pluralize, short_repr
 from bpe.formats.loading import is_rank_file, list_unread_fields, load_spec
 from bpe.formats.saving import check_name_has_format, compare_all, save_spec
@@ -25,7 +26,6 @@ from bpe.vocab.spec import TokenizerSpec, check_spec
 
 log = get_log()
 
-PathLike = str | os.PathLike[str]
 
 #: How many tokens of context the first difference in a text has on each side.
 _CONTEXT = 3
@@ -114,7 +114,7 @@ def convert(
     """
     if to_format is None:
         check_name_has_format(target)
-    spec = spec_with(source, pretokenizer, from_format)
+    spec = load_spec_with_pattern(source, pretokenizer, from_format)
     unread = list_unread_fields(source)
     check_spec(spec)
     losses = save_spec(spec, target, to_format, lossy=lossy)
@@ -125,7 +125,7 @@ def convert(
     return losses
 
 
-def spec_with(
+def load_spec_with_pattern(
     source: PathLike, pretokenizer: Pretokenizer | str | None, from_format: str | None = None
 ) -> TokenizerSpec:
     """Load a tokenizer; `pretokenizer` is that of a rank file, else None. Errors are those of `convert`."""
@@ -168,13 +168,13 @@ def diff(a: Tokenizer, b: Tokenizer, texts: Iterable[TextLike] = ()) -> Diff:
             raise TypeError(f"{name} is {describe(tokenizer)}; it must be a bpe.Tokenizer")
     differences = []
     for i, text in enumerate(texts):
-        difference = text_difference(a, b, i, a.encode(text), b.encode(text))
+        difference = find_text_difference(a, b, i, a.encode(text), b.encode(text))
         if difference is not None:
             differences.append(difference)
     return Diff(compare_all(a.spec, b.spec, ("the first", "the second")), differences)
 
 
-def text_difference(
+def find_text_difference(
     a: Tokenizer, b: Tokenizer, text: int | str, first: NDArray[np.uint32], second: NDArray[np.uint32]
 ) -> TextDifference | None:
     """The first difference between two arrays of ids; None if they are equal."""

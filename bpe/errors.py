@@ -1,7 +1,8 @@
 """The package's error types, and argument checks that several modules share.
 
-Every error raised on purpose is a ValueError, a TypeError or an OSError. Its text names the value, the rule and the
-fix. Names and paths may come from files of others, so errors and the log show them without control characters.
+Errors for bad input are a ValueError, a TypeError or an OSError; look-ups by name raise KeyError, ids beyond 32 bits
+OverflowError, a missing extra ModuleNotFoundError. Their texts name the value, the rule and the fix. Names and paths
+may come from files of others, so errors and the log show them without control characters.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import numpy as np
 from bpe.base._utf8 import join_utf8
 from bpe.base.forks import make_lock
 from bpe.base.memory_limits import parse_byte_count
-from bpe.base.utf8 import TextLike, escape, to_bytes, unescape
+from bpe.base.utf8 import TextLike, decode_losslessly, encode_losslessly, to_bytes
 from bpe.corpus.blocks import make_safe_end_finder
 from bpe.encode._prompts import Block, count_common, follow_latest, join_ids
 from bpe.encode.engine import Engine
@@ -301,7 +301,7 @@ class _NormalizedSplits:
         The first step may split there, and all others at the end of what is before, whatever follows it; the result of
         the last one is split there by the scanner.
         """
-        text = escape(data)
+        text = decode_losslessly(data)
         for step in self._steps:
             is_split = step.find_last_split(text, len(text) - 1) == len(text)
             if not is_split and step is self._steps[0]:
@@ -309,6 +309,6 @@ class _NormalizedSplits:
             if not is_split:
                 return False
             text = step(text)
-        normalized, next_char = unescape(text), unescape(self._normalizer(space))
+        normalized, next_char = encode_losslessly(text), encode_losslessly(self._normalizer(space))
         split = self._engine.find_last_split(normalized + next_char, len(normalized) - 1)
         return bool(next_char) and split == len(normalized)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from bpe.text.alignment import Convention
     from bpe.text.normalizers import Normalizer
     from bpe.vocab.merging import MergeTree
-    from bpe.vocab.spec import Model
+    from bpe.vocab.spec import SymbolType
     from bpe.vocab.special_tokens import Allowed
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -790,7 +790,7 @@ class Tokenizer(_fast_path.FastKernels):
         return self._engine.cache_memory
 
     @property
-    def model(self) -> Model:
+    def model(self) -> SymbolType:
         """The kind of symbols, "byte" or "char"."""
         return self._spec.model
 
@@ -1395,7 +1395,7 @@ class Tokenizer(_fast_path.FastKernels):
 
         normalizer = clip.build_normalizer(lowercase, clean_whitespace, unescape_html, ftfy)
         with with_path(path):
-            spec = clip.read(read_file(path), normalizer, force=force)
+            spec = clip.read_list(read_file(path), normalizer, force=force)
         return cls(spec, cache_memory=cache_memory)
 
     # Identity ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ cdef inline int check_spans(
 ) except -1:
     """Raise ValueError unless every `starts[i]:ends[i]` lies within `size` bytes.
 
-    Unless `empty`, each of them must have some. If `ordered`, none may begin before the one before it ends.
+    Empty spans are an error unless `empty`. If `ordered`, each must begin at or after the end of the one before it.
     """
     cdef Py_ssize_t i
     if starts.shape[0] != ends.shape[0]:

@@ -71,7 +71,7 @@ def get_vector_level():
 
 
 def set_vector_level(int max_level):
-    """Run all kernels at a level, or at the machine's if that is lower; the level that they run at. For tests."""
+    """Run all kernels at a level, or at the machine's if that is lower, for tests. Returns the level."""
     global level
     cdef int i
     if max_level not in LEVELS.values():

@@ -42,7 +42,7 @@ cdef struct JsonReader:
 
 
 cdef inline byte_t next_byte(JsonReader* reader) noexcept nogil:
-    """Skip white space; the next byte, which is not taken, or 0 at the end."""
+    """Skip white space. Returns the next byte, which is not taken, or 0 at the end."""
     cdef byte_t char
     while reader.at < reader.end:
         char = reader.at[0]
@@ -56,7 +56,7 @@ cdef inline byte_t next_byte(JsonReader* reader) noexcept nogil:
 
 
 cdef inline bint accept(JsonReader* reader, byte_t wanted) noexcept nogil:
-    """Skip white space, and take the byte `wanted` if it follows; whether it did."""
+    """Skip white space, and take the byte `wanted` if it follows. Returns whether it did."""
     cdef bint found = next_byte(reader) == wanted
     reader.at += found
     return found

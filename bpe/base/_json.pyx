@@ -25,7 +25,7 @@ cdef enum:
 
 
 cdef int read_unit(JsonReader* reader) noexcept nogil:
-    """Take an escape after its backslash; the code point, or the half of a pair, that it means, or -1."""
+    """Take an escape after its backslash. Returns the code point, or the half of a pair, that it means, or -1."""
     cdef byte_t char = reader.at[0] if reader.at < reader.end else 0
     cdef int i, digit, number = 0
     if char != c"u":
@@ -47,7 +47,7 @@ cdef int read_unit(JsonReader* reader) noexcept nogil:
 
 
 cdef Py_ssize_t read_escape(JsonReader* reader, byte_t* out) noexcept nogil:
-    """Take an escape after its backslash, and write what it means where `out` is not NULL; its size, or -1."""
+    """Take an escape after its backslash, and write what it means unless `out` is NULL. Returns its size, or -1."""
     cdef byte_t unused[4]
     cdef int low, code = read_unit(reader)
     if code < 0 or 0xDC00 <= code < 0xE000:
@@ -69,7 +69,7 @@ cdef Py_ssize_t read_escape(JsonReader* reader, byte_t* out) noexcept nogil:
 
 
 cdef inline bint skip_digits(JsonReader* reader) noexcept nogil:
-    """Take digits; whether there was one."""
+    """Take digits. Returns whether there was one."""
     cdef const byte_t* start = reader.at
     while reader.at < reader.end and c"0" <= reader.at[0] <= c"9":
         reader.at += 1

@@ -16,7 +16,9 @@ cdef struct Part:             # the ids of one part, until they are copied
 cdef class IdTarget:
     """Takes the ids of the first parts in place of an array; a subclass writes them somewhere."""
 
-    cdef readonly Py_ssize_t max_ids   # a part with which the ids are as many or more is not taken, nor any after it
+    # Parts are taken while all ids together stay below this. The first part that would reach it, and all later ones, go
+    # to the array.
+    cdef readonly Py_ssize_t max_ids
     cdef readonly Py_ssize_t n_ids     # of the parts that it takes
     cdef Py_ssize_t full               # 1 when it takes no more parts; read without a lock
 

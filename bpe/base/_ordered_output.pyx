@@ -46,8 +46,9 @@ cdef class IdTarget:
 cdef class OrderedIds:
 
     def __cinit__(self, size_t max_ids, ResultPool pool, out=None):
-        """Take an upper estimate of the number of ids, with more of which the array is reallocated; or an array of
-        uint32 or uint16, C-contiguous, which they are written to; or an `IdTarget` for the first parts.
+        """`max_ids` estimates the ids from above: more of them reallocate the array.
+
+        `out` is None, a C-contiguous array of uint32 or uint16 to write to, or an `IdTarget` for the first parts.
         """
         cdef char[::1] memory
         check_lock(&self.lock)

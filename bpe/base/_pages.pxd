@@ -6,9 +6,12 @@ too (Korean counting 186 -> 202 MB/s, and fewer pages to clear one by one).
 
 cdef extern from "bpe/base/_pages.h" nogil:
     void trim_heap "bpe_trim_heap"()                            # what is free goes back to the system, as far as it can
-    void* allocate_zeroed "bpe_zeroed"(size_t size)                      # NULL where there is none; to be given back by
-    void* grow_zeroed "bpe_grow_zeroed"(void* data, size_t size, size_t larger)  # or NULL, and `data` is as before
-    void release "bpe_release"(void* data, size_t size)         # this, with the same size
+    # NULL without memory; give it back with `release` and the same size.
+    void* allocate_zeroed "bpe_zeroed"(size_t size)
+    # NULL without memory: then `data` is as before.
+    void* grow_zeroed "bpe_grow_zeroed"(void* data, size_t size, size_t larger)
+    void release "bpe_release"(void* data, size_t size)         # frees what the two above returned
     void ask_for_huge_pages "bpe_ask_for_huge_pages"(void* start, size_t size)
-    bint drop_pages "bpe_drop_pages"(void* data, size_t begin, size_t size)  # let those from there on go; if they went
+    # Gives the pages from `begin` on back to the system. Returns whether that worked.
+    bint drop_pages "bpe_drop_pages"(void* data, size_t begin, size_t size)
     void forget_mapped "bpe_forget_mapped"(const void* start, size_t size)   # pages of a file, mapped for reading

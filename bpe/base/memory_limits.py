@@ -70,7 +70,7 @@ def parse_byte_count(name: str, value: int | str, min_value: int) -> int:
 
 
 def measure_memory() -> int:
-    """Measure the resident memory of this process in bytes; its peak where the system reports only that."""
+    """Measure the resident memory of this process in bytes, or its peak where the system reports only that."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -58,13 +58,13 @@ def make_type_error(value: object, name: str = "text") -> TypeError:
     return TypeError(f"{name} is {describe(value)}; it must be str or bytes")
 
 
-def escape(data: bytes) -> str:
+def decode_losslessly(data: bytes) -> str:
     """Decode bytes losslessly: each byte that is not valid UTF-8 becomes one lone surrogate."""
     return data.decode("utf-8", "surrogateescape")
 
 
-def unescape(text: str) -> bytes:
-    """Encode the result of `escape` to the original bytes."""
+def encode_losslessly(text: str) -> bytes:
+    """Encode the result of `decode_losslessly` to the original bytes."""
     return text.encode("utf-8", "surrogateescape")
 
 

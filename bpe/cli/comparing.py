@@ -22,6 +22,7 @@ from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
 from bpe.evaluation import table
 from bpe.evaluation.sanity import has_failure
 from bpe.formats.loading import detect_folder_format
+from bpe.formats.signatures import GGUF_MAGIC, may_be_tokenizer
 
 log = get_log("bpe.cli")
 
@@ -212,12 +213,9 @@ def _may_be_tokenizer(path: str) -> bool:
         head = file.read(1 << 16)
     if head[:2] == b"\x1f\x8b":
         return os.path.getsize(path) < _MAX_COMPRESSED_BYTES
-    if os.path.getsize(path) > MAX_FILE_BYTES and not head.startswith(b"GGUF"):  # GGUF files are not read whole
+    if os.path.getsize(path) > MAX_FILE_BYTES and not head.startswith(GGUF_MAGIC):  # GGUF files are not read whole
         return False
-    if re.match(rb"[A-Za-z0-9+/=]+ \d+\r?\n", head):  # ranks
-        return True
-    signatures = (b"{", b"GGUF", b"#version", b"\x0a", b'"bpe_simple_vocab')  # JSON, merges, sentencepiece, CLIP
-    return head.lstrip(b" \t\r\n").startswith(signatures[:3]) or head.startswith(signatures)
+    return may_be_tokenizer(head)
 
 
 def name_paths(paths: Iterable[str]) -> dict[str, str]:

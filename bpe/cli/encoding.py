@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,7 +71,8 @@ def encode(args: argparse.Namespace) -> None:
     sources = open_corpus(args, [args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
     _log_separator_advice(tokenizer, args, is_npy=is_npy)
-    batches = ((batch, continues) for _, _, batch, continues in _encode_groups(tokenizer, sources, args, warn=True))
+    groups = _encode_groups(tokenizer, sources, args, warn=True)
+    batches = ((group.batch, group.continues) for group in groups)
     if is_npy:
         write_npy(args.output, batches)
     else:
@@ -148,13 +150,29 @@ def _is_npy(args: argparse.Namespace) -> bool:
     return is_npy
 
 
+class EncodedGroup(NamedTuple):
+    """The ids of some documents of a file.
+
+    Attributes:
+        file_index: the index of the file.
+        n_bytes: the bytes of text.
+        batch: the ids of each document.
+        continues: whether the last document goes on in the next group.
+
+    """
+
+    file_index: int
+    n_bytes: int
+    batch: TokenBatch
+    continues: bool
+
+
 def _encode_groups(
     tokenizer: bpe.Tokenizer, sources: Sources, args: argparse.Namespace, *, warn: bool = False
-) -> Iterator[tuple[int, int, TokenBatch, bool]]:
+) -> Iterator[EncodedGroup]:
     """Encode the files in groups of documents.
 
-    Yields (index of the file, bytes, ids, whether the last document continues) for each group. With `warn`, a
-    warning says where the text has the name of an end-of-text token.
+    With `warn`, a warning says where the text has the name of an end-of-text token.
     """
     check_encoding_errors(sources.encoding_errors, is_char_model=tokenizer.model == "char")
     engine, threads = tokenizer._engine, resolve_threads(args.threads)
@@ -193,7 +211,7 @@ def _encode_groups(
                     )
                 for group in groups:
                     batch = TokenBatch(group.ids, compute_offsets(group.lengths))
-                    yield index, group.n_bytes, batch, not group.ends_document
+                    yield EncodedGroup(index, group.n_bytes, batch, not group.ends_document)
                     advance(group.disk_bytes)
 
 
@@ -238,14 +256,13 @@ def decode(args: argparse.Namespace) -> None:
         open_output(args.output) as output,
     ):
         decoder = ByteDecoder(tokens)
-        parts = read_ids(file, None if args.file == "-" else args.file)
-        for index, (location, ids, begins_document, size) in enumerate(parts):
-            if begins_document and index:
+        for index, piece in enumerate(read_ids(file, None if args.file == "-" else args.file)):
+            if piece.begins_document and index:
                 output.write(decoder.end() + separator)
-            with error_context(args.file, location):
-                data = decoder.push(tokens.select_valid_ids(ids) if args.skip_invalid else ids)
+            with error_context(args.file, piece.where):
+                data = decoder.push(tokens.select_valid_ids(piece.ids) if args.skip_invalid else piece.ids)
             output.write(data)
-            advance(size)
+            advance(piece.size)
         output.write(decoder.end())
 
 
@@ -256,9 +273,9 @@ def count(args: argparse.Namespace) -> None:
 
     names = ["-" if file.kind == "stdin" else file.name for file in sources.files]
     token_counts, byte_counts = [0] * len(names), [0] * len(names)
-    for index, n_bytes, batch, _ in _encode_groups(tokenizer, sources, args):
-        token_counts[index] += len(batch.ids)
-        byte_counts[index] += n_bytes
+    for group in _encode_groups(tokenizer, sources, args):
+        token_counts[group.file_index] += len(group.batch.ids)
+        byte_counts[group.file_index] += group.n_bytes
     print_line(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
     rows = list(zip(token_counts, byte_counts, names, strict=True))
     if len(names) > 1:

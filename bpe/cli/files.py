@@ -124,8 +124,9 @@ def list_checkpoint_files(args: argparse.Namespace) -> list[str]:
     path = getattr(args, "checkpoint", None)
     if path is None:
         return []
-    stages = [path] if args.superwords is None else [path, f"{path}.stage2"]
-    return [f"{stage}{extension}" for stage in stages for extension in ("", ".counts")]
+    from bpe.training.checkpoint import list_checkpoint_paths
+
+    return list_checkpoint_paths(path, two_stages=args.superwords is not None)
 
 
 def read_identity(path: str) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 import bpe
 from bpe.cli.files import check_files, check_inputs, check_output, is_counts_file, log_skipped, open_sources, print_line
-from bpe.converting import spec_with, text_difference
+from bpe.converting import find_text_difference, load_spec_with_pattern
 from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
 from bpe.formats.loading import FORMATS, is_rank_file
 from bpe.formats.saving import check_name_has_format, choose_format, compare_all
@@ -51,7 +51,7 @@ def _plot(path: str) -> None:
 
 def _describe_counts(path: str) -> dict[str, Any]:
     from bpe.count.word_counts import WordCounts
-    from bpe.show.terminal import plain
+    from bpe.show.terminal import join_plain
 
     counts = WordCounts.load(path)
     words = counts.most_common(_MAX_LISTED_NAMES)
@@ -63,12 +63,12 @@ def _describe_counts(path: str) -> dict[str, Any]:
         "pretokenizer": _describe_pretokenizer(counts.pretokenizer),
         "normalizer": _describe_component(counts.normalizer),
         "words of": ", ".join(filter(None, (counts.units, counts.documents))),
-        "most frequent": plain(word for word, _ in words) if words else "none",
+        "most frequent": join_plain(word for word, _ in words) if words else "none",
     }
 
 
 def _describe_tokenizer(path: str) -> dict[str, Any]:
-    from bpe.show.terminal import plain
+    from bpe.show.terminal import join_plain
     from bpe.vocab.spec import describe_merges, describe_model
 
     tokenizer = bpe.Tokenizer.load(path)
@@ -94,7 +94,7 @@ def _describe_tokenizer(path: str) -> dict[str, Any]:
         "pretokenizer": _describe_pretokenizer(tokenizer.pretokenizer),
         "normalizer": _describe_component(tokenizer.normalizer),
         "fingerprint": tokenizer.fingerprint,
-        "longest tokens": plain(tokenizer.token_bytes(token_id) for token_id in longest),
+        "longest tokens": join_plain(tokenizer.token_bytes(token_id) for token_id in longest),
     }
 
 
@@ -189,7 +189,7 @@ def _print_differences(args: argparse.Namespace) -> int:
     if args.pretokenizer is not None and not any(are_rank_files):
         args.parser.error("--pretokenizer and --pattern are for rank files, but neither A nor B is one")
     first, second = (
-        bpe.Tokenizer(spec_with(path, args.pretokenizer if needs_pattern else None))
+        bpe.Tokenizer(load_spec_with_pattern(path, args.pretokenizer if needs_pattern else None))
         for path, needs_pattern in zip(paths, are_rank_files, strict=True)
     )
     differences = compare_all(first.spec, second.spec, paths)
@@ -221,5 +221,5 @@ def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.T
                 if len(differing_indices) == 1
                 else f"; {pluralize(len(differing_indices), 'document')} of {n_documents} differ"
             )
-            yield f"ids: {text_difference(first, second, name, batches[0][index], batches[1][index])}{remainder}"
+            yield f"ids: {find_text_difference(first, second, name, batches[0][index], batches[1][index])}{remainder}"
     log_skipped(*file_sources)

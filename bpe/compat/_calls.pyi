@@ -4,7 +4,7 @@ from typing import Any
 from typing_extensions import Self
 
 from bpe.compat._rows import PlanFields, TokenizerFields
-from bpe.compat.processing import Template
+from bpe.compat.processing import RowTemplate
 
 STATE_ATTRIBUTE: str
 BACKEND_ATTRIBUTE: str
@@ -28,7 +28,7 @@ class RowLayout:
         types: tuple[type, type | None, bool],
         columns: tuple[str, ...],
         make_tensor: Callable[[Any], Any] | None,
-        template: Template,
+        template: RowTemplate,
         truncation: tuple[int, bool] | None,
         padding: tuple[int, str, int, int, str] | None,
         max_length: tuple[int, int],
@@ -44,7 +44,9 @@ class BackendAttribute:
     def _bpe_original(self) -> Any: ...
 
 def with_fast_call(method: Callable[..., Any], make_layout: Callable[..., Any]) -> Callable[..., Any]: ...
-def with_fast_encode(method: Callable[..., Any], make_layout: Callable[..., Any]) -> Callable[..., Any]: ...
-def with_fast_decode(method: Callable[..., Any]) -> Callable[..., Any]: ...
+def with_fast_transformers_encode(
+    method: Callable[..., Any], make_layout: Callable[..., Any]
+) -> Callable[..., Any]: ...
+def with_fast_transformers_decode(method: Callable[..., Any]) -> Callable[..., Any]: ...
 def find_names(names: list[str | None], ids: list[int]) -> list[str | None] | None: ...
 def copy_messages(messages: list[Any]) -> list[dict[str, Any]] | None: ...

@@ -216,7 +216,7 @@ def with_fast_call(method, make_layout):
     return __call__
 
 
-def with_fast_encode(method, make_layout):
+def with_fast_transformers_encode(method, make_layout):
     """Wrap `encode` of a tokenizer in a fast path for texts and pairs; `method` handles other calls."""
 
     def encode(self, text, *args, **options):
@@ -287,7 +287,7 @@ cdef class RowLayout:
         types: the classes of encodings and of the result; the second is None where only ids are wanted.
         columns: the names of the columns, in their order.
         make_tensor: makes what a call returns of an array; None for lists.
-        template: a `processing.Template`.
+        template: a `processing.RowTemplate`.
         truncation: (the most ids of a text that are kept, whether those at the end are), or None.
         padding: a `RowPadding` whose length is -1 for that of the longest row, or None.
         max_length: the number of tokens after which transformers warns; for pairs that would have to be truncated, the
@@ -624,7 +624,7 @@ cdef inline token_t* fill_run(token_t* out, token_t value, Py_ssize_t n) noexcep
 # Decoding -------------------------------------------------------------------------------------------------------------
 
 
-def with_fast_decode(method):
+def with_fast_transformers_decode(method):
     """Wrap `decode` of a tokenizer in a fast path for few ids; `method` handles other calls."""
 
     def decode(self, token_ids, skip_special_tokens=False, **options):

@@ -204,7 +204,7 @@ def has_name(list texts not None, str prefix not None):
     return False
 
 
-def with_fast_encode(method, type row_type not None):
+def with_fast_hf_encode(method, type row_type not None):
     """Wrap `Tokenizer.encode` in a fast path for texts and pairs; `method` handles other calls.
 
     `row_type` is a subclass of `Row`.
@@ -221,7 +221,7 @@ def with_fast_encode(method, type row_type not None):
     return encode
 
 
-def with_fast_decode(method):
+def with_fast_hf_decode(method):
     """Wrap `Tokenizer.decode` in a fast path for few ids; `method` handles other calls."""
 
     def decode(TokenizerFields self, ids, skip_special_tokens=True):
@@ -275,7 +275,7 @@ cdef object encode_ids(PlanFields plan, str text):
 
 
 cdef bint append_short(PlanFields plan, Workspace workspace, str text) except -1:
-    """Append the ids of a short text, with `plan.encoder`, not None; False if Python must encode it."""
+    """Append the ids of a short text, with `plan.encoder`, not None. Returns False if Python must encode it."""
     cdef CodeUnits units
     if plan.only_ascii and not PyUnicode_IS_ASCII(text):
         return False

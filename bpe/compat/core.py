@@ -227,23 +227,23 @@ class Core:
             self.prepare()
         return self._native
 
-    def _choose_native(self, as_text: bool) -> Tokenizer | None:
+    def _choose_native(self, specials_as_text: bool) -> Tokenizer | None:
         """Return the native tokenizer; None where `tokenizers` must take its place."""
         native = self.native
-        return None if native is None or (as_text and self._specials_overlap) else native
+        return None if native is None or (specials_as_text and self._specials_overlap) else native
 
     @cached_property
-    def tokenizers_twin(self) -> Any:
+    def peer(self) -> Any:
         """This tokenizer as one of the `tokenizers` package.
 
         Raises:
             ModuleNotFoundError: if that is not installed.
 
         """
-        twin = load_tokenizers().Tokenizer.from_str(self.to_json_bytes(with_added=False).decode())
+        peer = load_tokenizers().Tokenizer.from_str(self.to_json_bytes(with_added=False).decode())
         for batch in split_additions(self.added_tokens, len(self.model.vocab), self.model.vocab.get):
-            twin.add_tokens(batch)
-        return twin
+            peer.add_tokens(batch)
+        return peer
 
     def raise_if_unreadable(self) -> None:
         """Raise the error of the native reader, unless `tokenizers` can take its place, and for invalid JSON."""
@@ -253,88 +253,93 @@ class Core:
             if not _can_import_tokenizers():
                 raise self._reader_error
 
-    def encode_by_tokenizers(self, text: str, as_text: bool) -> Any:
-        """Encode a text by `tokenizers`; `as_text` leaves special tokens in it as text."""
-        twin = self.tokenizers_twin
+    def encode_by_tokenizers(self, text: str, specials_as_text: bool) -> Any:
+        """Encode a text by `tokenizers`; `specials_as_text` leaves special tokens in it as text."""
+        peer = self.peer
         with self._lock:  # one call at a time, because the option is an attribute
-            twin.encode_special_tokens = as_text
-            return twin.encode(text, add_special_tokens=False)
+            peer.encode_special_tokens = specials_as_text
+            return peer.encode(text, add_special_tokens=False)
 
-    def _choose_names(self, as_text: bool) -> frozenset[str]:
-        return self._always_names if as_text else self._all_names
+    def _choose_names(self, specials_as_text: bool) -> frozenset[str]:
+        return self._always_names if specials_as_text else self._all_names
 
     def cache_prompts(self, max_bytes: int) -> None:
-        """Encode only what is new of texts that begin as earlier ones did; half of the memory is for each `as_text`."""
+        """Encode only what is new in texts that begin as earlier ones did.
+
+        Half of the memory is for each value of `specials_as_text`.
+        """
         from bpe.prompts import PromptCache
 
         native = self.native
         if native is not None and not native.spec.dropout:
             cache = partial(PromptCache, native, max_bytes=max_bytes // 2)
             self._prompt_caches = (
-                cache(allowed_special=self._choose_names(as_text=False)),
-                cache(allowed_special=self._choose_names(as_text=True)),
+                cache(allowed_special=self._choose_names(specials_as_text=False)),
+                cache(allowed_special=self._choose_names(specials_as_text=True)),
             )
 
-    def encode(self, text: str, as_text: bool) -> NDArray[np.uint32]:
-        """Encode a text to ids; with `as_text`, special tokens in it are encoded as text."""
-        native = self._choose_native(as_text)
+    def encode(self, text: str, specials_as_text: bool) -> NDArray[np.uint32]:
+        """Encode a text to ids; with `specials_as_text`, special tokens in it are encoded as text."""
+        native = self._choose_native(specials_as_text)
         if native is not None:
             try:
                 if self._prompt_caches is not None and len(text) >= _MIN_CACHED_CHARS:
-                    return self._prompt_caches[as_text].encode(text)[0]
-                if self.has_no_special(text, as_text):
+                    return self._prompt_caches[specials_as_text].encode(text)[0]
+                if self.has_no_special(text, specials_as_text):
                     return native.encode(text)
-                return self._engine.encode(text, self._choose_names(as_text))
+                return self._engine.encode(text, self._choose_names(specials_as_text))
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
-        return np.array(self.encode_by_tokenizers(text, as_text).ids, dtype=np.uint32)
+        return np.array(self.encode_by_tokenizers(text, specials_as_text).ids, dtype=np.uint32)
 
-    def has_no_special(self, text: str, as_text: bool) -> bool:
+    def has_no_special(self, text: str, specials_as_text: bool) -> bool:
         """Whether it is certain that a text has no special token."""
         prefix = self._common_prefix
-        if prefix and (as_text or prefix[0] not in text or prefix not in text):  # a character is found faster
+        if prefix and (specials_as_text or prefix[0] not in text or prefix not in text):  # a character is found faster
             return True
-        return not self._choose_names(as_text)
+        return not self._choose_names(specials_as_text)
 
-    def make_plain_encoder(self, as_text: bool) -> tuple[Callable[[str], NDArray[np.uint32]], bool, str]:
+    def make_plain_encoder(self, specials_as_text: bool) -> tuple[Callable[[str], NDArray[np.uint32]], bool, str]:
         """Make a function that encodes a text without special tokens.
 
         Returns:
             The function, whether no text has a special token, and what all names of these begin with, or "".
 
         """
-        native = self._choose_native(as_text)
+        native = self._choose_native(specials_as_text)
         if native is None:
-            return partial(self.encode, as_text=as_text), False, ""
-        encode = native.encode if self._prompt_caches is None else partial(self.encode, as_text=as_text)
-        return encode, not self._choose_names(as_text), self._common_prefix
+            return partial(self.encode, specials_as_text=specials_as_text), False, ""
+        encode = (
+            native.encode if self._prompt_caches is None else partial(self.encode, specials_as_text=specials_as_text)
+        )
+        return encode, not self._choose_names(specials_as_text), self._common_prefix
 
-    def find_kernels(self, as_text: bool) -> tuple[Encoder | None, SpecialEncoder | None, bool]:
+    def find_kernels(self, specials_as_text: bool) -> tuple[Encoder | None, SpecialEncoder | None, bool]:
         """Find what encodes texts without special tokens, and texts with them; None for what Python must encode.
 
         The last value is whether Python must encode texts that are not ASCII.
         """
-        if self._choose_native(as_text) is None:
+        if self._choose_native(specials_as_text) is None:
             return None, None, False
-        engine, names = self._engine, self._choose_names(as_text)
+        engine, names = self._engine, self._choose_names(specials_as_text)
         only_ascii = engine.kernel_takes_ascii and not engine.kernel_takes_raw_text
         special_encoder = engine.find_special_encoder(names, only_ascii)
         return engine.fast_encoder if special_encoder is None else engine.encoder, special_encoder, only_ascii
 
-    def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
+    def encode_batch(self, texts: list[str], specials_as_text: bool) -> TokenBatch:
         """Encode several texts to ids."""
-        native = self._choose_native(as_text)
+        native = self._choose_native(specials_as_text)
         if native is not None:
             threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _FALSE_VALUES else None
             try:
-                if not self._choose_names(as_text) or not has_name(texts, self._common_prefix):
+                if not self._choose_names(specials_as_text) or not has_name(texts, self._common_prefix):
                     return native.encode_batch(texts, threads=threads)
-                return self._engine.encode_batch(texts, resolve_threads(threads), self._choose_names(as_text))
+                return self._engine.encode_batch(texts, resolve_threads(threads), self._choose_names(specials_as_text))
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
-        return TokenBatch.from_lists([self.encode(text, as_text) for text in texts])
+        return TokenBatch.from_lists([self.encode(text, specials_as_text) for text in texts])
 
     def to_list(self, ids: NDArray[np.uint32]) -> list[int]:
         """Return ids as a list; equal ints are one object."""
@@ -342,34 +347,34 @@ class Core:
 
     # Columns ----------------------------------------------------------------------------------------------------------
 
-    def make_sequence(self, text: str | list[str], ids: list[int], as_text: bool) -> InputSequence:
+    def make_sequence(self, text: str | list[str], ids: list[int], specials_as_text: bool) -> InputSequence:
         """Make the input sequence of an encoded text, or of a list of words that were encoded one by one."""
         compute = self._compute_columns if isinstance(text, str) else self._compute_word_columns
-        return InputSequence(ids, partial(compute, text, as_text))  # type: ignore[arg-type]
+        return InputSequence(ids, partial(compute, text, specials_as_text))  # type: ignore[arg-type]
 
-    def _compute_word_columns(self, words: list[str], as_text: bool) -> Columns:
+    def _compute_word_columns(self, words: list[str], specials_as_text: bool) -> Columns:
         """Compute the columns of a list of words: offsets are positions in a word, and its index is the word id."""
-        columns = [self._compute_columns(word, as_text) for word in words]
+        columns = [self._compute_columns(word, specials_as_text) for word in words]
         tokens = [token for column in columns for token in column[0]]
         offsets = [span for column in columns for span in column[1]]
         return tokens, offsets, [index for index, column in enumerate(columns) for _ in column[0]]
 
-    def _compute_columns(self, text: str, as_text: bool) -> Columns:
+    def _compute_columns(self, text: str, specials_as_text: bool) -> Columns:
         """Compute tokens, offsets and word ids of a text."""
-        native = self._choose_native(as_text)
+        native = self._choose_native(specials_as_text)
         if native is not None:
             try:
-                return self._compute_native_columns(native, text, as_text)
+                return self._compute_native_columns(native, text, specials_as_text)
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
-        encoding = self.encode_by_tokenizers(text, as_text)
+        encoding = self.encode_by_tokenizers(text, specials_as_text)
         return encoding.tokens, encoding.offsets, encoding.word_ids
 
-    def _compute_native_columns(self, native: Tokenizer, text: str, as_text: bool) -> Columns:
+    def _compute_native_columns(self, native: Tokenizer, text: str, specials_as_text: bool) -> Columns:
         encoder = native._offset_encoder
         ids, spans, word_ids, names_by_index = encoder.encode_untrimmed(
-            text, self._choose_names(as_text), "char", "tokenizers"
+            text, self._choose_names(specials_as_text), "char", "tokenizers"
         )
         spellings = self.spellings
         tokens = [spellings[token_id] or "" for token_id in ids.tolist()]
@@ -378,17 +383,17 @@ class Core:
         return tokens, list(zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)), word_ids.tolist()
 
     def find_spans(
-        self, text: str, as_text: bool, trims: tuple[bool, ...], start: int, stop: int
+        self, text: str, specials_as_text: bool, trims: tuple[bool, ...], start: int, stop: int
     ) -> list[tuple[int, int]] | None:
         """Find the offsets of the tokens `start` to `stop` of a text.
 
         They are trimmed once for each of `trims`, which says whether a space is put before the text. None where only
         `tokenizers` can find them.
         """
-        native = self._choose_native(as_text)
+        native = self._choose_native(specials_as_text)
         if native is None:
             return None
-        encoder, names = native._offset_encoder, self._choose_names(as_text)
+        encoder, names = native._offset_encoder, self._choose_names(specials_as_text)
         names_by_index: dict[int, str] = {}
         try:
             columns = encoder.locate_parts(text, names)
@@ -432,7 +437,7 @@ class Core:
             return token.content
         native = self._native or self.native
         if native is None:
-            normalized: str = self.tokenizers_twin.normalizer.normalize_str(token.content)
+            normalized: str = self.peer.normalizer.normalize_str(token.content)
             return normalized
         normalizer = native.spec.normalizer
         return token.content if normalizer is None else normalizer.spelling(token.content)

@@ -11,7 +11,7 @@ from bpe.base.forks import cached_property
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.lists import Span, split_off_lists
 from bpe.formats.huggingface.model import CL100K_FIELD
-from bpe.vocab.spec import MATCHING_FLAGS
+from bpe.vocab.spec import MATCHING_FLAGS, make_flags
 
 _EMPTY_OBJECT = re.compile(rb"\{\s*\}")
 
@@ -43,7 +43,7 @@ class AddedTokenEntry(NamedTuple):
     def flag_names(self) -> frozenset[str]:
         """The flags as those of a native tokenizer."""
         names = {name for name, is_set in zip(MATCHING_FLAGS, self.flags, strict=False) if is_set}
-        return frozenset(names if self.special else {*names, "ordinary"})
+        return make_flags(names, is_special=self.special)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from bpe.base.forks import make_lock
 from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._calls import find_names
-from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_decode, with_fast_encode
+from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_hf_decode, with_fast_hf_encode
 from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, AddedTokenEntry
 from bpe.compat.encoding import Encoding
@@ -62,12 +62,12 @@ __all__ = ["BPE", "AddedToken", "DecodeStream", "Encoding", "Tokenizer"]
 
 def _with_fast_encode(method: Any) -> Any:
     """Wrap `encode` in a fast path for plain texts, without a Python frame."""
-    return wraps(method)(with_fast_encode(method, Encoding))
+    return wraps(method)(with_fast_hf_encode(method, Encoding))
 
 
 def _with_fast_decode(method: Any) -> Any:
     """Wrap `decode` in a fast path for few ids, without a Python frame."""
-    return wraps(method)(with_fast_decode(method))
+    return wraps(method)(with_fast_hf_decode(method))
 
 
 def _make_async(method: Any, doc: str) -> Any:
@@ -286,12 +286,12 @@ class Tokenizer(TokenizerFields):
     @property
     def encode_special_tokens(self) -> bool:
         """Whether special tokens in texts are encoded as text."""
-        return self._state.as_text
+        return self._state.specials_as_text
 
     @encode_special_tokens.setter
     def encode_special_tokens(self, value: bool) -> None:
         with _lock:
-            self._state = replace(self._state, as_text=bool(value))
+            self._state = replace(self._state, specials_as_text=bool(value))
 
     # Components -------------------------------------------------------------------------------------------------------
 
@@ -494,7 +494,7 @@ class Tokenizer(TokenizerFields):
         core = state.core
         if text is None:
             return find_names(core.decoded_names, ids)
-        is_plain = core.native is not None and core.has_no_special(text, state.as_text)
+        is_plain = core.native is not None and core.has_no_special(text, state.specials_as_text)
         return find_names(core.spellings, ids) if is_plain else None
 
     def with_added_ids(self, tokens: dict[int, Any]) -> Tokenizer:
@@ -563,7 +563,7 @@ class Tokenizer(TokenizerFields):
         if trained_state is None:
             peer = load_tokenizers().Tokenizer.from_str(self.to_str())
             train_peer(peer)
-            trained_state = replace(parse_state(peer.to_str().encode()), as_text=self._state.as_text)
+            trained_state = replace(parse_state(peer.to_str().encode()), specials_as_text=self._state.specials_as_text)
         with _lock:
             self._shared_components.clear()
             self._state = trained_state
@@ -584,7 +584,7 @@ class Tokenizer(TokenizerFields):
         return _rebuild_tokenizer, (self.to_str(),)
 
     def __copy__(self) -> Tokenizer:
-        return self._from_state(replace(self._snapshot(), as_text=False))
+        return self._from_state(replace(self._snapshot(), specials_as_text=False))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
         return self.__copy__()
@@ -756,9 +756,9 @@ def _check_row(value: Any, is_pretokenized: bool) -> list[str | list[str]]:
 
 def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
     """Encode rows of one or two inputs; all their texts are encoded in one batch."""
-    core, as_text = state.core, state.as_text
+    core, specials_as_text = state.core, state.specials_as_text
     texts = [text for row in rows for item in row for text in ([item] if isinstance(item, str) else item)]
-    batch = core.encode_batch(texts, as_text)
+    batch = core.encode_batch(texts, specials_as_text)
     starts, n_texts, results = batch.offsets.tolist(), 0, []
     for row in rows:
         encodings = []
@@ -766,7 +766,7 @@ def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special:
             start = starts[n_texts]
             n_texts += 1 if isinstance(item, str) else len(item)
             ids = core.to_list(batch.ids[start : starts[n_texts]])
-            encodings.append(core.make_sequence(item, ids, as_text).to_encoding())
+            encodings.append(core.make_sequence(item, ids, specials_as_text).to_encoding())
         results.append(process(encodings, state.rules, add_special))
     return results
 

@@ -28,12 +28,12 @@ DIRECTIONS: dict[str, Direction] = {"right": "Right", "left": "Left"}
 #: The post-processors that add special tokens.
 _WITH_TEMPLATES = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
 #: A piece of a template: special tokens, or a text, as its index and its type id.
-Piece = FixedPart | tuple[int, int]
+TemplatePiece = FixedPart | tuple[int, int]
 #: The ids before, between and after the texts of a row.
 TemplateIds = tuple[list[int], ...]
 
 
-class Template(NamedTuple):
+class RowTemplate(NamedTuple):
     """What a post-processor adds to the texts of a row.
 
     Attributes:
@@ -71,9 +71,9 @@ class Rules:
     processor: Any = None
     truncation: Truncation | None = None
     padding: Padding | None = None
-    templates: dict[tuple[int, bool], Template | None] = field(default_factory=dict, repr=False, compare=False)
+    templates: dict[tuple[int, bool], RowTemplate | None] = field(default_factory=dict, repr=False, compare=False)
 
-    def get_template(self, n_texts: int, add_special: bool) -> Template | None:
+    def get_template(self, n_texts: int, add_special: bool) -> RowTemplate | None:
         """Return what `find_template` finds for a text or a pair; computed once."""
         key = n_texts, add_special
         if key not in self.templates:
@@ -84,14 +84,14 @@ class Rules:
 # Post-processors ------------------------------------------------------------------------------------------------------
 
 
-def _read_template(processor: Any, is_pair: bool) -> list[Piece]:
+def _read_template(processor: Any, is_pair: bool) -> list[TemplatePiece]:
     """Read the template of a post-processor.
 
     BERT's and RoBERTa's have a token before the first text, and one after each; RoBERTa's a second one between.
     """
     if processor["type"] == "TemplateProcessing":
         tokens_by_name = processor["special_tokens"]
-        pieces: list[Piece] = []
+        pieces: list[TemplatePiece] = []
         for piece in processor["pair" if is_pair else "single"]:
             ((piece_type, content),) = piece.items()
             if piece_type == "Sequence":
@@ -164,7 +164,7 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
     ]
 
 
-def _fill_template(pieces: Sequence[Piece], encodings: list[Encoding], add_special: bool) -> list[Encoding]:
+def _fill_template(pieces: Sequence[TemplatePiece], encodings: list[Encoding], add_special: bool) -> list[Encoding]:
     """Fill a template with the encodings of its texts and special tokens."""
     filled_encodings = []
     for piece in pieces:
@@ -178,7 +178,7 @@ def _fill_template(pieces: Sequence[Piece], encodings: list[Encoding], add_speci
     return filled_encodings
 
 
-def _surround_text(encoding: Encoding, pieces: Sequence[Piece]) -> Encoding:
+def _surround_text(encoding: Encoding, pieces: Sequence[TemplatePiece]) -> Encoding:
     """Put special tokens around a text, here and in `overflowing`."""
     parts: list[Part] = []
     ranges = {}
@@ -244,7 +244,7 @@ class Plan(PlanFields):
         core: encodes and decodes.
         rules: the configuration.
         add_special: whether template tokens are added.
-        as_text: whether special tokens in texts are text.
+        specials_as_text: whether special tokens in texts are text.
 
     Attributes:
         n_template: the number of tokens that the template adds to each text.
@@ -264,11 +264,19 @@ class Plan(PlanFields):
     """
 
     __slots__ = (
-        "add_special", "as_text", "core", "max_ids", "must_truncate", "n_template", "prefix_ids", "rules", "suffix_ids",
+        "add_special",
+        "core",
+        "max_ids",
+        "must_truncate",
+        "n_template",
+        "prefix_ids",
+        "rules",
+        "specials_as_text",
+        "suffix_ids",
     )  # fmt: skip
 
-    def __init__(self, core: Core, rules: Rules, *, add_special: bool, as_text: bool) -> None:
-        self.core, self.rules, self.add_special, self.as_text = core, rules, add_special, as_text
+    def __init__(self, core: Core, rules: Rules, *, add_special: bool, specials_as_text: bool) -> None:
+        self.core, self.rules, self.add_special, self.specials_as_text = core, rules, add_special, specials_as_text
         template = rules.get_template(1, add_special)
         if template is None and add_special:
             raise FormatError("the template of a single text must have it once", where="post_processor.single")
@@ -283,23 +291,23 @@ class Plan(PlanFields):
             self.must_truncate = max_ids <= 0 or rule.strategy == "OnlySecond" or rule.stride >= max_ids
         self.max_ids = max_ids
         self.is_lazy = rules.padding is None and not self.must_truncate
-        self.encode, self.has_no_names, self.prefix = core.make_plain_encoder(as_text)
-        self.encoder, self.special_encoder, self.only_ascii = core.find_kernels(as_text)
+        self.encode, self.has_no_names, self.prefix = core.make_plain_encoder(specials_as_text)
+        self.encoder, self.special_encoder, self.only_ascii = core.find_kernels(specials_as_text)
 
     def encode_ids(self, text: str) -> NDArray[np.uint32]:
         """Encode a text to ids, without those of the template."""
-        return self.core.encode(text, self.as_text)
+        return self.core.encode(text, self.specials_as_text)
 
     def make_call(self, text: Any) -> Call:
         """Make the call of one text, or of a tuple of two texts."""
         return self.encode_texts([text]) if isinstance(text, str) else self.encode_pairs(list(text))
 
     def find_spans(self, text: str, trims: tuple[bool, ...], start: int, stop: int) -> list[tuple[int, int]] | None:
-        """Find the offsets of the tokens `start` to `stop` of a text, trimmed as in `Template.trims`.
+        """Find the offsets of the tokens `start` to `stop` of a text, trimmed as in `RowTemplate.trims`.
 
         None where only `tokenizers` can.
         """
-        return self.core.find_spans(text, self.as_text, trims, start, stop)
+        return self.core.find_spans(text, self.specials_as_text, trims, start, stop)
 
     def make_call_with_ids(self, text: Any, ids: Any) -> Call:
         """Make the call of one text with its ids, or of a tuple of two texts with a tuple of the ids of each."""
@@ -313,12 +321,12 @@ class Plan(PlanFields):
         """Encode several texts to the rows of a call."""
         if len(texts) == 1:
             return self.make_call_with_ids(texts[0], self.encode_ids(texts[0]))
-        batch = self.core.encode_batch(texts, self.as_text)
+        batch = self.core.encode_batch(texts, self.specials_as_text)
         return make_call(Call, self, texts, batch.ids, batch.offsets)
 
     def encode_pairs(self, texts: list[str]) -> PairCall:
         """Encode pairs, each of two texts that follow each other, to rows. `pair_template_ids` must not be None."""
-        batch = self.core.encode_batch(texts, self.as_text)
+        batch = self.core.encode_batch(texts, self.specials_as_text)
         return make_call(PairCall, self, texts, batch.ids, batch.offsets)
 
 
@@ -355,7 +363,7 @@ class Call(CallFields):
         start, stop = self.find_bounds(index)
         ids = plan.core.to_list(self.ids[start:stop])
         text = self.texts if isinstance(self.texts, str) else self.texts[index]
-        return plan.core.make_sequence(text, ids, plan.as_text).to_encoding()
+        return plan.core.make_sequence(text, ids, plan.specials_as_text).to_encoding()
 
     def make_row_encoding(self, row: int) -> Encoding:
         """Make the encoding of a row, not padded."""
@@ -424,7 +432,7 @@ def pad_rows(encodings: list[Encoding], rule: Padding | None) -> list[Encoding]:
     return encodings
 
 
-def find_template(processor: Any, n_texts: int, add_special: bool) -> Template | None:
+def find_template(processor: Any, n_texts: int, add_special: bool) -> RowTemplate | None:
     """Find what a post-processor adds to the texts of a row.
 
     None unless each of the texts occurs once, in their order.
@@ -444,4 +452,4 @@ def find_template(processor: Any, n_texts: int, add_special: bool) -> Template |
     if [part.ids for part in text_parts] != [[index] for index in range(n_texts)]:
         return None
     trims = tuple(tuple(has_prefix for has_prefix, _ in part.trims) for part in text_parts)
-    return Template(tuple(ids), tuple(type_ids), tuple(part.type_id for part in text_parts), trims)
+    return RowTemplate(tuple(ids), tuple(type_ids), tuple(part.type_id for part in text_parts), trims)

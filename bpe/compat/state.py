@@ -167,7 +167,7 @@ class State(StateFields):
     core: Core
     rules: Rules
     decoder: Any = None
-    as_text: bool = False
+    specials_as_text: bool = False
 
     @cached_property
     def stream_texts(self) -> tuple[StreamTexts | None, StreamTexts | None]:
@@ -186,7 +186,7 @@ class State(StateFields):
 
     def make_plan(self, template: bool) -> Plan:
         """Make the plan of texts with template tokens, or without; `get_plan` makes each once."""
-        return Plan(self.core, self.rules, add_special=template, as_text=self.as_text)
+        return Plan(self.core, self.rules, add_special=template, specials_as_text=self.specials_as_text)
 
     def get_component_json(self, name: str) -> Any:
         """Return a component as JSON."""

@@ -16,6 +16,7 @@ from itertools import chain, pairwise
 from typing import IO, Any
 
 from bpe.base.utf8 import read_file
+from bpe.corpus.blocks import PathLike
 from bpe.errors import FormatError, check_int, describe, short_repr, with_path
 from bpe.formats import subword_nmt
 from bpe.formats.signatures import END_OF_WORD
@@ -23,7 +24,6 @@ from bpe.tokenizer import Tokenizer
 
 __all__ = ["BPE", "read_vocabulary"]
 
-PathLike = str | os.PathLike[str]
 #: Up to this many new words are merged one by one, which takes less time than a batch.
 _MAX_SINGLE_WORDS = 2
 #: Longer words are merged in a batch, because merging a word in Python takes time quadratic in its length.

@@ -268,7 +268,7 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
                     return names
         return original_methods["tokenize"](self, text, pair, add_special_tokens, **options)
 
-    encode = _calls.with_fast_encode(original_encode, make_layout)
+    encode = _calls.with_fast_transformers_encode(original_encode, make_layout)
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
         state = _find_state(self, original_methods, options["text"] if "text" in options else args[:1])
@@ -344,7 +344,7 @@ def _make_decoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
         return original_convert(self, ids, skip_special_tokens) if names is None else names
 
     return {
-        "decode": _calls.with_fast_decode(decode),
+        "decode": _calls.with_fast_transformers_decode(decode),
         "batch_decode": batch_decode,
         "convert_ids_to_tokens": convert_ids_to_tokens,
     }

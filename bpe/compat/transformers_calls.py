@@ -103,9 +103,9 @@ _TRUNCATION_ARGUMENTS = ("max_length", "stride", "strategy", "direction")
 _PADDING_ARGUMENTS = ("direction", "pad_id", "pad_type_id", "pad_token", "length")
 
 
-def _configure(twin: Any, as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> None:
+def _configure(twin: Any, specials_as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> None:
     """Set a twin's options; an empty tuple stands for no truncation, or no padding."""
-    twin.encode_special_tokens = as_text
+    twin.encode_special_tokens = specials_as_text
     if truncation:
         twin.enable_truncation(**dict(zip(_TRUNCATION_ARGUMENTS, truncation, strict=True)))
     else:

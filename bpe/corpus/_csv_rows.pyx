@@ -101,7 +101,7 @@ cdef class RowDialect:
     cdef Py_ssize_t read_fields(
         self, RowCursor* rows, Py_ssize_t wanted, Py_ssize_t n_columns, byte_t* out
     ) noexcept nogil:
-        """Take the fields and the end of a row, and write the wanted one; its size, or -1 for a bad row."""
+        """Take the fields and the end of a row, and write the wanted one. Returns its size, or -1 for a bad row."""
         cdef Py_ssize_t column = 0, size = 0, n
         while True:
             if self.has_quotes and rows.at < rows.end and rows.at[0] == c'"':
@@ -124,7 +124,7 @@ cdef RowCursor open_rows(const byte_t* text, Py_ssize_t n) noexcept nogil:
 
 
 cdef Py_ssize_t read_plain(RowCursor* rows, byte_t delimiter, byte_t* out) noexcept nogil:
-    """Take a field without marks, and write it where `out` is not NULL; its size."""
+    """Take a field without marks, and write it unless `out` is NULL. Returns its size."""
     cdef const byte_t* start = rows.at
     cdef const byte_t* end
     if rows.line_end == NULL or rows.line_end < start:
@@ -143,7 +143,7 @@ cdef Py_ssize_t read_plain(RowCursor* rows, byte_t delimiter, byte_t* out) noexc
 
 
 cdef Py_ssize_t read_quoted(RowCursor* rows, byte_t delimiter, byte_t* out) noexcept nogil:
-    """Take a field in marks, and write it where `out` is not NULL; its size, or -1 for a bad row, which is taken."""
+    """Take a field in marks; write it unless `out` is NULL. Returns its size, or -1 for a bad row, which it takes."""
     cdef const byte_t* start = rows.at + 1
     cdef const byte_t* quote
     cdef Py_ssize_t size = 0

@@ -340,7 +340,7 @@ def make_safe_end_finder(find_last: Callable[[memoryview, int], int], strings: l
 
 
 def find_next_line(text: Bytes, offset: int) -> int:
-    """Find the first start of a line at or after an offset greater than 0; the length of the text if there is none."""
+    """Find the first start of a line at or after an offset greater than 0, or else the text's length."""
     match = re.compile(b"\n").search(text, offset - 1)  # also searches a memoryview
     return len(text) if match is None else match.end()
 

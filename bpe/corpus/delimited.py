@@ -21,7 +21,7 @@ from itertools import chain
 from typing import Any
 
 from bpe.base.forks import make_lock
-from bpe.base.utf8 import escape, find_utf8_error, unescape
+from bpe.base.utf8 import decode_losslessly, encode_losslessly, find_utf8_error
 from bpe.corpus._csv_rows import RowDialect
 from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.jsonl import check_unique_column, describe_known_names
@@ -62,7 +62,7 @@ class _Lines:
         self.n_taken += 1
         if self.n_bytes > MAX_ROW_BYTES:
             raise csv.Error(f"the row has more than {MAX_ROW_BYTES >> 30} GiB; a quotation mark is probably missing")
-        return escape(line)
+        return decode_losslessly(line)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class _BadRowError(ValueError):
 def _read_document(row: list[str], names: list[str], context: RecordContext) -> bytes:
     if len(row) != len(names):
         raise _BadRowError(f"it has {pluralize(len(row), 'field')}, and the header has {len(names)}")
-    data = unescape(row[names.index(context.field)])
+    data = encode_losslessly(row[names.index(context.field)])
     if context.encoding_errors != "bytes" and (error := find_utf8_error(data)) is not None:
         offset, reason = error
         raise _BadRowError(f"byte 0x{data[offset]:02x} of column {context.field!r} is not UTF-8 ({reason})")

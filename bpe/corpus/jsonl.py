@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from bpe.base.utf8 import escape, find_utf8_error, to_bytes, unescape
+from bpe.base.utf8 import decode_losslessly, encode_losslessly, find_utf8_error, to_bytes
 from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.records import RecordContext
 from bpe.errors import FormatError, short_repr
@@ -47,7 +47,7 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
         offset, reason = invalid
         raise _BadRecordError(f"byte 0x{line[offset]:02x} at column {offset + 1} is not UTF-8 ({reason})")
     try:
-        value = json.loads(escape(line), parse_int=len)  # the values of numbers do not matter
+        value = json.loads(decode_losslessly(line), parse_int=len)  # the values of numbers do not matter
     except RecursionError:
         raise _BadRecordError("the record is nested too deeply") from None
     except ValueError as error:
@@ -67,7 +67,7 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
         raise _BadRecordError(f"field {'.'.join(keys)!r} is {_describe_json_type(value)}; it must be a string")
     if keeps_bytes:
         with suppress(UnicodeEncodeError):  # a lone surrogate of a JSON escape
-            return unescape(value)
+            return encode_losslessly(value)
     return value
 
 

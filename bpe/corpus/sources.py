@@ -153,7 +153,7 @@ class Sources:
     @classmethod
     def of(
         cls,
-        files: PathLike | Iterable[PathLike] | Sources,
+        files: Files,
         separator: str | None = None,
         per_line: bool = False,
         encoding_errors: EncodingErrors = "strict",
@@ -728,6 +728,10 @@ class Sources:
             return parse_row(record, columns[unit_index], context, dialect, line_index)
 
         reader.set_rows(dialect.make_kernel(requires_utf8=self.encoding_errors != "bytes"), read, parse)
+
+
+#: What `files=` of training and of `bpe.evaluate` takes.
+Files = PathLike | Iterable[PathLike] | Sources
 
 
 def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:

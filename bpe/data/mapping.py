@@ -183,7 +183,7 @@ class MapFunction:
 
 @lru_cache(maxsize=1)
 def _load_tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
-    """Load the tokenizer of a pickle; the same object, with its cache of words, for all tasks of a worker process."""
+    """Load the tokenizer of a pickle: one object, with its cache of words, for all tasks of a worker process."""
     return Tokenizer(huggingface.read(file), cache_memory=cache_memory)
 
 

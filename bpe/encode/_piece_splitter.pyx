@@ -33,9 +33,10 @@ follow_vector_level(use_level_split_filter)
 
 
 cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
-    """Move found pieces, split into parts, to `part_start` and `part_end` while there is room; returns their number.
+    """Move found pieces, split into parts, to `part_start` and `part_end` while there is room.
 
-    `role` gets WHOLE, LAST or INNER for each; up to 64 more elements may be written after `capacity`.
+    Returns the number of parts. `role` gets WHOLE, LAST or INNER for each; up to 64 more elements may be written after
+    `capacity`.
     """
     cdef Py_ssize_t n = split_slice(feed, splits, capacity, role) if feed.is_gapless else 0
     return n if n else split_singly(feed, splits, capacity, role)
@@ -75,7 +76,7 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ca
 
 
 cdef Py_ssize_t split_singly(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
-    """Split found pieces one by one while there is room; returns the number of parts."""
+    """Split found pieces one by one while there is room. Returns returns the number of parts."""
     cdef Py_ssize_t n = 0, start, end
     while feed.next < feed.n_found and n < capacity:
         start, end = feed.start[feed.next], feed.end[feed.next]

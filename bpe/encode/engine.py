@@ -19,7 +19,7 @@ from bpe.base.fast_dataclasses import replace
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.base.threads import run_threads
-from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, to_plain_str, unescape
+from bpe.base.utf8 import Bytes, TextLike, check_utf8, encode_losslessly, to_bytes, to_plain_str
 from bpe.batch import TokenBatch
 from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
@@ -166,7 +166,9 @@ class Engine:
             # The general way, below, raises the error for the unknown symbol.
         if self.only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
-            return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), finder=self.spec.pretokenizer))
+            return self.encode_segment(
+                Segment(encode_losslessly(self.spec.normalizer(text)), finder=self.spec.pretokenizer)
+            )
         segments = self.prepare(text, allowed, begins_text=begins_text)
         return join_ids([self.encode_segment(segment) for segment in segments])
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
-from bpe.base.utf8 import TextLike, compute_byte_offsets, escape, to_bytes, to_plain_str
+from bpe.base.utf8 import TextLike, compute_byte_offsets, decode_losslessly, to_bytes, to_plain_str
 from bpe.encode import _offsets
 from bpe.encode._fast_path import FastOffsetEncoder
 from bpe.encode.engine import Engine
@@ -126,7 +126,7 @@ class OffsetEncoder:
         n_ids = n_words = 0
         for segment in self.engine.prepare(data, allowed, convention):
             if segment.token_id is not None:
-                special_texts[n_ids] = escape(segment.data)
+                special_texts[n_ids] = decode_losslessly(segment.data)
             segment_ids, segment_spans, overhanging_tokens = self._encode_segment(segment)
             overhanging_spans |= {n_ids + index: (start, end) for index, (_, start, end) in overhanging_tokens.items()}
             ids.append(segment_ids)
@@ -196,7 +196,7 @@ class OffsetEncoder:
             for token_id, token in spec.vocabulary.items(kind):
                 in_letters = spec.model == "byte" and kind == ORDINARY  # no letter of a byte is white space
                 counts[:, token_id] = count_spaces_around(
-                    spell_text_in_letters(escape(token)) if in_letters else token.decode()
+                    spell_text_in_letters(decode_losslessly(token)) if in_letters else token.decode()
                 )
         return counts[0], counts[1]
 
@@ -248,7 +248,7 @@ class OffsetEncoder:
             lengths = [self._measure_pretoken(data[start:end]) for start, end in bounds]
         letter_offsets = None
         if self.engine.word_model.counts_letters:
-            letter_offsets = compute_offsets(measure_utf8(spell_text_in_letters(escape(data))))
+            letter_offsets = compute_offsets(measure_utf8(spell_text_in_letters(decode_losslessly(data))))
             bounds = list(zip(letter_offsets[starts].tolist(), letter_offsets[ends].tolist(), strict=True))
         span_list = [
             span
@@ -373,7 +373,7 @@ def _find_spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) ->
     """
     if unit == "byte":
         return spans
-    char_of_byte = [index for index, char in enumerate(escape(data)) for _ in range(len(char.encode()))]
+    char_of_byte = [index for index, char in enumerate(decode_losslessly(data)) for _ in range(len(char.encode()))]
     text_spans = []
     for start, end in spans:
         if start >= len(char_of_byte):
@@ -461,7 +461,7 @@ def _find_character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int6
 
     They differ for a surrogate pair, two characters that are one in UTF-8: a token with any of its bytes has both.
     """
-    escaped_text = text if isinstance(text, str) else escape(data)
+    escaped_text = text if isinstance(text, str) else decode_losslessly(data)
     codes = np.frombuffer(escaped_text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     widths = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
     if not isinstance(text, str):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
+from bpe.base.utf8 import Bytes, TextLike, check_utf8, encode_losslessly, to_bytes
 from bpe.encode.engine import Engine
 from bpe.errors import check_unicode, describe, short_repr
 from bpe.pretokenize.pipeline import Segment
@@ -170,7 +170,7 @@ class _SegmentStream:
     def push(self, data: Bytes, final: bool) -> Iterator[NDArray[np.uint32]]:
         """Add text, and encode what is final; everything, if a special token or the end of the text follows."""
         if self._normalizer_stream is not None:
-            data = unescape(self._normalizer_stream.push(self._decoder.decode(data, final), final))
+            data = encode_losslessly(self._normalizer_stream.push(self._decoder.decode(data, final), final))
         if len(data) and not self._has_text:
             self._has_text = True
             data = data if self._pretokenizer is None else self._pretokenizer.edit_for_scanner(data)

@@ -15,13 +15,14 @@ typedef struct {
     uint64_t tail;  /* 0x80-0xBF: in UTF-8, bytes of a character after its first */
     uint64_t space; /* ASCII white space: 9-13 and 32 */
     uint64_t digit; /* 0-9 */
-    uint64_t ideo;  /* 0xE3-0xE9: lead bytes of U+3000 to U+9FFF, most of which are Chinese or Japanese */
-    uint64_t odd;   /* lead bytes of characters that must be decoded: they may be white space or Chinese, …, or not */
+    uint64_t likely_cjk;  /* 0xE3-0xE9: lead bytes of U+3000 to U+9FFF, most of them Chinese or Japanese */
+    uint64_t undecided;   /* lead bytes of characters that must be decoded to know what they are */
     uint64_t ascii; /* 1 for a block of ASCII; then only `space` and `digit` are set */
 } bpe_block_masks;
 
-static inline uint64_t bpe_odd_of_e3(uint64_t e3, uint64_t x80, uint64_t hangul) {
-    /* U+3000, which is white space, and U+3100 to U+327F, some of which are Hangul. What the last bytes begin may be. */
+static inline uint64_t bpe_undecided_of_e3(uint64_t e3, uint64_t x80, uint64_t hangul) {
+    /* U+3000, which is white space, and U+3100 to U+327F, some of which are Hangul. A lead byte among
+     * the last two bytes of the block is undecided too, since its next bytes are in the next block. */
     hangul = hangul >> 1 | (uint64_t)1 << 63;
     return e3 & (hangul | ((x80 >> 1 | (uint64_t)1 << 63) & (x80 >> 2 | (uint64_t)3 << 62)));
 }
@@ -39,20 +40,20 @@ static inline void bpe_classify_block(const uint8_t *text, bpe_block_masks *out)
     out->ascii = !bpe_top_bits((bpe_vector)(high >= 0x80));
     if (out->ascii) return;
     uint64_t x80 = 0, hangul = 0, e3 = 0;
-    out->high = out->tail = out->ideo = out->odd = 0;
+    out->high = out->tail = out->likely_cjk = out->undecided = 0;
     for (int i = 0; i < 4; i++) {
-        bpe_vector ideo = bpe_between(v[i], 0xE3, 0xE9);
-        bpe_vector odd = (bpe_vector)(v[i] == 0xC2) | bpe_between(v[i], 0xE0, 0xE2) | (bpe_vector)(v[i] == 0xEF) |
+        bpe_vector likely_cjk = bpe_between(v[i], 0xE3, 0xE9);
+        bpe_vector undecided = (bpe_vector)(v[i] == 0xC2) | bpe_between(v[i], 0xE0, 0xE2) | (bpe_vector)(v[i] == 0xEF) |
                         (bpe_vector)(v[i] == 0xF0);
         out->high |= bpe_top_bits((bpe_vector)(v[i] >= 0x80)) << (16 * i);
         out->tail |= bpe_top_bits(bpe_between(v[i], 0x80, 0xBF)) << (16 * i);
-        out->ideo |= bpe_top_bits(ideo) << (16 * i);
-        out->odd |= bpe_top_bits(odd) << (16 * i);
+        out->likely_cjk |= bpe_top_bits(likely_cjk) << (16 * i);
+        out->undecided |= bpe_top_bits(undecided) << (16 * i);
         e3 |= bpe_top_bits((bpe_vector)(v[i] == 0xE3)) << (16 * i);
         x80 |= bpe_top_bits((bpe_vector)(v[i] == 0x80)) << (16 * i);
         hangul |= bpe_top_bits(bpe_between(v[i], 0x84, 0x89)) << (16 * i);
     }
-    out->odd |= bpe_odd_of_e3(e3, x80, hangul);
+    out->undecided |= bpe_undecided_of_e3(e3, x80, hangul);
 }
 
 static void bpe_classify_plain(const uint8_t *text, size_t n, bpe_block_masks *out) {
@@ -105,9 +106,9 @@ BPE_TARGET_AVX512 static void bpe_classify_avx512(const uint8_t *text, size_t n,
         out->ascii = out->high == 0;
         if (out->ascii) continue;
         out->tail = BPE_FROM_TO(0x80, 0xBF);
-        out->ideo = BPE_FROM_TO(0xE3, 0xE9);
-        out->odd = BPE_IS(0xC2) | BPE_FROM_TO(0xE0, 0xE2) | BPE_IS(0xEF) | BPE_IS(0xF0);
-        out->odd |= bpe_odd_of_e3(BPE_IS(0xE3), BPE_IS(0x80), BPE_FROM_TO(0x84, 0x89));
+        out->likely_cjk = BPE_FROM_TO(0xE3, 0xE9);
+        out->undecided = BPE_IS(0xC2) | BPE_FROM_TO(0xE0, 0xE2) | BPE_IS(0xEF) | BPE_IS(0xF0);
+        out->undecided |= bpe_undecided_of_e3(BPE_IS(0xE3), BPE_IS(0x80), BPE_FROM_TO(0x84, 0x89));
     }
 }
 

@@ -89,7 +89,7 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
 
 
 cdef object tally_rows(FileBlock block, adapter, TokenTally tally, bint valid, source):
-    """Encode and tally the documents of a block; the rows of the tally."""
+    """Encode and tally the documents of a block. Returns the rows of the tally."""
     with as_format_error(source or adapter.name):
         return tally_block(block, adapter, tally, valid)
 

@@ -21,7 +21,7 @@ cdef struct Sums:             # the sums of a text, as in the columns
     int64_t words
     int64_t multibyte
     int64_t numbers
-    int64_t ideal             # boundaries of groups of three digits from the right
+    int64_t ideal_cuts        # boundaries of groups of three digits from the right
     int64_t cut_words
     int64_t split_characters
     int64_t number_cuts

@@ -29,8 +29,8 @@ cdef extern from "bpe/evaluation/_block_masks.h" nogil:
         uint64_t tail
         uint64_t space
         uint64_t digit
-        uint64_t ideo
-        uint64_t odd
+        uint64_t likely_cjk
+        uint64_t undecided
         bint ascii
 
     void bpe_use_level_tally(int level) noexcept
@@ -45,11 +45,15 @@ follow_vector_level(bpe_use_level_tally)
 cdef enum WordRule:
     WORDS_BY_SCRIPT, WORDS_BY_SPACES, WORDS_BY_CHARACTERS
 
+cdef enum:                    # the columns of COLUMNS by number
+    BYTES, CHARACTERS, WORDS, MULTIBYTE, NUMBERS, IDEAL, TOKENS, ALIGNED, CUT_WORDS, SPLIT_CHARACTERS, NUMBER_CUTS
+    RIGHT_CUTS, NUMBER_F1, ALIGNED_WORDS, ALIGNED_MULTIBYTE, ALIGNED_NUMBERS, ALIGNED_IDEAL, N_COLUMNS
+
 #: What a word is: by white space, but single characters in scripts without spaces; by white space; a character.
 BY_SCRIPT, BY_SPACES, BY_CHARACTERS = WORDS_BY_SCRIPT, WORDS_BY_SPACES, WORDS_BY_CHARACTERS
-#: The columns of `TokenTally.rows`. From "aligned" on they are 0 unless the document is aligned: its tokens have as
-#: many bytes as it. The last four repeat words, multibyte, numbers and ideal, of aligned documents only, as
-#: denominators.
+#: The columns of `TokenTally.rows`, numbered as above. From "aligned" on they are 0 unless the document is
+#: aligned: its tokens have as many bytes as it. The last four repeat words, multibyte, numbers and ideal, of aligned
+#: documents only, as denominators.
 COLUMNS = (
     "bytes",
     "characters",
@@ -75,7 +79,6 @@ MAX_TOKEN_BYTES = 1023
 cdef enum:
     COUNT_BITS = 22
     MAX_COUNT = (1 << COUNT_BITS) - 1       # tokens until counts are moved to the totals
-    N_COLUMNS = 17
     PREFETCH_AHEAD = 160      # tokens; 64 are too few for a table beyond the L2 cache: 10% more time
     CHECK_STEP = MARGIN // 1024   # tokens between checks of the window
     N_BLOCKS = WINDOW // 64
@@ -140,7 +143,7 @@ cdef void read_characters(Reader* reader, Py_ssize_t base) noexcept nogil:
 cdef void read_wide(Reader* reader, Py_ssize_t base, const BlockMasks* masks, uint64_t text_mask) noexcept nogil:
     """Read a block of valid UTF-8, decoding only the characters whose first bytes do not tell their class."""
     cdef Block* block = &reader.block
-    cdef uint64_t odd = masks.odd
+    cdef uint64_t undecided = masks.undecided
     cdef Py_ssize_t length
     cdef uint32_t code
     cdef int bit
@@ -150,13 +153,13 @@ cdef void read_wide(Reader* reader, Py_ssize_t base, const BlockMasks* masks, ui
     block.space |= masks.space
     block.digit = masks.digit
     if reader.word_rule == WORDS_BY_SCRIPT:
-        block.single |= masks.ideo | masks.ideo << 1 | masks.ideo << 2
-        reader.spilled.single |= masks.ideo >> 63 | masks.ideo >> 62
-    while odd:
-        bit = bpe_ctz(odd)
-        odd &= odd - 1
+        block.single |= masks.likely_cjk | masks.likely_cjk << 1 | masks.likely_cjk << 2
+        reader.spilled.single |= masks.likely_cjk >> 63 | masks.likely_cjk >> 62
+    while undecided:
+        bit = bpe_ctz(undecided)
+        undecided &= undecided - 1
         code = decode_char(reader.text, base + bit, reader.size, &length)
-        if length == 3 and masks.ideo >> bit & 1:          # not known to be single any more
+        if length == 3 and masks.likely_cjk >> bit & 1:          # not known to be single any more
             block.single &= ~(<uint64_t>7 << bit)
             reader.spilled.single &= ~(<uint64_t>7 >> 1 >> (63 - bit))
         add_character(reader, code, bit, length)
@@ -309,7 +312,7 @@ cdef void end_number(Reader* reader) noexcept nogil:
     """Compare the boundaries in a number with groups of three digits from the right; nothing if there is no number."""
     cdef int64_t n_cuts = reader.cuts[0] + reader.cuts[1] + reader.cuts[2]
     cdef int64_t n_right = reader.cuts[reader.length % 3], n_ideal = (reader.length - 1) // 3 if reader.length else 0
-    reader.sums.ideal += n_ideal
+    reader.sums.ideal_cuts += n_ideal
     reader.sums.number_cuts += n_cuts
     reader.sums.right_cuts += n_right
     if n_cuts or n_ideal:
@@ -533,12 +536,14 @@ cdef int end_text(TokenTally tally) noexcept nogil:
     if tally.size == 0 and tally.n_tokens:               # which have been marked, but there was no window
         memset(tally.begins, 0, WINDOW + MARGIN)
     end_number(&tally.reader)
-    row[0], row[1], row[2], row[3] = tally.size, sums.characters, sums.words, sums.multibyte
-    row[4], row[5], row[6] = sums.numbers, sums.ideal, tally.n_tokens
+    row[BYTES], row[CHARACTERS], row[TOKENS] = tally.size, sums.characters, tally.n_tokens
+    row[WORDS], row[MULTIBYTE], row[NUMBERS], row[IDEAL] = sums.words, sums.multibyte, sums.numbers, sums.ideal_cuts
     if tally.position == tally.size:
-        row[7], row[8], row[9] = 1, sums.cut_words, sums.split_characters
-        row[10], row[11], row[12] = sums.number_cuts, sums.right_cuts, sums.numbers + sums.number_f1
-        row[13], row[14], row[15], row[16] = sums.words, sums.multibyte, sums.numbers, sums.ideal
+        row[ALIGNED], row[CUT_WORDS], row[SPLIT_CHARACTERS] = 1, sums.cut_words, sums.split_characters
+        row[NUMBER_CUTS], row[RIGHT_CUTS] = sums.number_cuts, sums.right_cuts
+        row[NUMBER_F1] = sums.numbers + sums.number_f1
+        row[ALIGNED_WORDS], row[ALIGNED_MULTIBYTE] = sums.words, sums.multibyte
+        row[ALIGNED_NUMBERS], row[ALIGNED_IDEAL] = sums.numbers, sums.ideal_cuts
     start_text(tally, tally.text + 1)
     return 0
 

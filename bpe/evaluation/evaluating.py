@@ -10,8 +10,7 @@ from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.batch import load_pyarrow
-from bpe.corpus.blocks import PathLike
-from bpe.corpus.sources import Sources
+from bpe.corpus.sources import Files
 from bpe.errors import check_choice, check_int, describe, short_repr
 from bpe.evaluation import table
 from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
@@ -30,7 +29,6 @@ WORD_RULES = {"script": BY_SCRIPT, "spaces": BY_SPACES, "characters": BY_CHARACT
 Words = Literal["script", "spaces", "characters"]
 
 #: A corpus given by files: paths, globs, directories, or `Sources`.
-Files = PathLike | Iterable[PathLike] | Sources
 
 
 class Evaluation(Sequence[TokenizerResult]):

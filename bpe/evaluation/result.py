@@ -162,7 +162,7 @@ class CorpusResult:
         )
 
     def _compare_length(self) -> dict[str, Any]:
-        """Divide the number of tokens by that of the first tokenizer; the ratio with its interval."""
+        """Divide the number of tokens by that of the first tokenizer. Returns the ratio with its interval."""
         resampled, baseline_resampled = self.resampled, self._baseline.resampled
         relative = metrics.ratio(self.sums["tokens"], self._baseline.sums["tokens"])
         column, interval = COLUMN_INDEX["tokens"], None
@@ -315,7 +315,7 @@ class TokenizerResult:
         alignment: MorphemeAlignment | None,
     ) -> None:
         self.name, self.tokenizer = adapter.name, adapter.tokenizer
-        self.vocab = MeasuredVocabulary(adapter)
+        self.measured_vocab = vocab = MeasuredVocabulary(adapter)
         self.alignment = alignment
         self.settings = settings
         results: list[CorpusResult] = []
@@ -326,14 +326,20 @@ class TokenizerResult:
             compute_resampled = partial(resampled_sums.get_sums, index)
             results.append(
                 CorpusResult(
-                    name, tally.counts, column_sums, tally.sums.n_documents, compute_resampled, self.vocab, settings
+                    name,
+                    tally.counts,
+                    column_sums,
+                    tally.sums.n_documents,
+                    compute_resampled,
+                    self.measured_vocab,
+                    settings,
                 )
             )
         counts = np.sum([result.counts for result in results], axis=0)
         documents = sum(result.documents for result in results)
         compute_resampled = partial(_add_resampled, results, sums_by_corpus, settings)
         self.total = CorpusResult(
-            "", counts, np.sum(sums_by_corpus, axis=0), documents, compute_resampled, self.vocab, settings
+            "", counts, np.sum(sums_by_corpus, axis=0), documents, compute_resampled, vocab, settings
         )
         self.corpora = {} if list(tallies) == [""] else {result.name: result for result in results}
         self.counts = self.total.counts
@@ -360,10 +366,10 @@ class TokenizerResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics by name, not rounded; those of each corpus under "corpora"."""
-        values: dict[str, Any] = {"tokenizer": self.name, "vocab_size": self.vocab.vocab_size}
+        values: dict[str, Any] = {"tokenizer": self.name, "vocab_size": self.measured_vocab.vocab_size}
         values |= self.total.to_dict()
-        values |= self.vocab.reachability.to_dict()
-        values |= self.vocab.shapes.to_dict()
+        values |= self.measured_vocab.reachability.to_dict()
+        values |= self.measured_vocab.shapes.to_dict()
         if self.alignment is not None:
             values |= self.alignment.to_dict()
         if self.corpora:

@@ -56,7 +56,7 @@ cdef struct MergedPair:       # two tokens that make a third
 
 cdef struct RecoveredMerges:
     const Merges* pairs       # the merge of a token has its number
-    TokenParts* parts         # by token; of `rank_plus_one` 0 for a byte and an unmerged token, and of no `size`
+    TokenParts* parts         # by token; `rank_plus_one` is 0 for bytes and unmerged tokens; `size` is not used
 
 cdef struct SplitWork:        # for one token; three are in progress to hide memory latency
     TokenSplit* splits        # room for one per byte of the longest token, as in `pairs`
@@ -417,7 +417,7 @@ cdef class RankTable:
             free(self.works[i].splits)
             free(self.works[i].pairs)
 
-    def recover_merges(self):
+    def recover_pairs(self):
         """Recover the merges of distinct tokens: int32 pairs of tokens, shape (n, 2); -1, -1 for tokens without one.
 
         Each token takes three steps. The steps of three tokens are interleaved (software pipelining), so that the

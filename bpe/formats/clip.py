@@ -28,7 +28,7 @@ MAX_MERGES = 49152 - 256 - 2
 log = get_log()
 
 
-def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> TokenizerSpec:
+def read_list(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> TokenizerSpec:
     """Read a CLIP merge list, gzipped or not. Only its first 48,894 merges are used, as in CLIP.
 
     Raises:
@@ -74,9 +74,15 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
     )
 
 
-def read_default(data: bytes) -> TokenizerSpec:
+def read(data: bytes) -> TokenizerSpec:
     """Read a CLIP merge list with the normalizer of OpenAI's CLIP."""
-    return read(data, build_normalizer(True, True, True, None))
+    return read_list(data, build_normalizer(True, True, True, None))
+
+
+def read_written(data: bytes, spec: TokenizerSpec) -> TokenizerSpec:
+    """Read the list that was written of a spec. It holds no normalizer; from_clip has it, with ftfy or without."""
+    normalizers = [build_normalizer(True, True, True, ftfy) for ftfy in (True, False)]
+    return read_list(data, spec.normalizer if spec.normalizer in normalizers else normalizers[1])
 
 
 def write(spec: TokenizerSpec) -> bytes:

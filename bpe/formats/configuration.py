@@ -7,14 +7,17 @@ the roles of special tokens, and which fields no other file holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, get_log, short_repr, with_path
 from bpe.formats.packed import unpack
 from bpe.formats.schema import is_id, parse_json, read_field
 from bpe.formats.signatures import ADDED_TOKENS_JSON, CHAT_TEMPLATE_FILE, CONFIG_JSON, SPECIAL_MAP_JSON
-from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec
+from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec, make_flags
+
+if TYPE_CHECKING:
+    from bpe.formats.huggingface.added_tokens import FileToken
 
 log = get_log()
 
@@ -88,7 +91,7 @@ def get_token_text(token: Any) -> Any:
 
 def find_added_tokens(
     files: Mapping[str, bytes],
-    file_tokens: Mapping[str, tuple[int, frozenset[str]]],
+    file_tokens: Mapping[str, FileToken],
     defaults: Mapping[str, Any],
     *,
     special_without_flags: bool = False,
@@ -100,7 +103,7 @@ def find_added_tokens(
 
     Args:
         files: the content of the files.
-        file_tokens: the added tokens that the tokenizer's own file lists, name → id and flags.
+        file_tokens: the added tokens that the tokenizer's own file lists, by name.
         defaults: the tokens of roles that the configuration does not have.
         special_without_flags: whether special tokens have no flags.
 
@@ -113,8 +116,8 @@ def find_added_tokens(
     tokens_with_ids, flags_with_ids = _list_tokens_given_ids(files, config, file_tokens)
     named_tokens = _list_named_tokens(config, defaults, flags_with_ids)
     special_names = {get_token_text(token) for token in named_tokens}
-    special_names |= {name for name, (_, flags) in file_tokens.items() if "ordinary" not in flags}
-    flags_by_name = {name: flags for name, (_, flags) in file_tokens.items()}
+    special_names |= {name for name, token in file_tokens.items() if "ordinary" not in token.flags}
+    flags_by_name = {name: token.flags for name, token in file_tokens.items()}
 
     def add_token(name: str, flags: frozenset[str]) -> None:
         """Add a token, or change its flags; special tokens stay special."""
@@ -133,21 +136,21 @@ def find_added_tokens(
             add_token(name, flags)
     if special_without_flags:
         flags_by_name |= {name: frozenset() for name in map(get_token_text, (*named_tokens, *extra_tokens)) if name}
-    return {
-        name: flags for name, flags in flags_by_name.items() if name not in file_tokens or file_tokens[name][1] != flags
-    }
+    old_flags = {name: token.flags for name, token in file_tokens.items()}
+    return {name: flags for name, flags in flags_by_name.items() if old_flags.get(name) != flags}
 
 
 def _list_tokens_given_ids(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
-    file_tokens: Mapping[str, tuple[int, frozenset[str]]],
+    file_tokens: Mapping[str, FileToken],
 ) -> tuple[list[tuple[str, frozenset[str]]], dict[str, frozenset[str]]]:
     """List the name and the flags of each token that has an id in the files, in id order.
 
     Returns this list, and the flags by name, for roles that name such a token.
 
-    Without an `added_tokens_decoder`, those are `file_tokens`, which win, and those of added_tokens.json.
+    Without an `added_tokens_decoder`, the tokens are those of added_tokens.json and of `file_tokens`; where both have a
+    name or an id, `file_tokens` wins.
     """
     by_id: dict[int, tuple[str, frozenset[str]]] = {}
     entries = config.get(ADDED_TOKENS_FIELD)
@@ -168,8 +171,8 @@ def _list_tokens_given_ids(
                 )
             by_name[content] = frozenset() if content in special_names else frozenset({"normalized", "ordinary"})
             by_id[token_id] = content, by_name[content]
-        by_name |= {name: flags for name, (_, flags) in file_tokens.items()}
-        by_id |= {token_id: (name, flags) for name, (token_id, flags) in file_tokens.items()}
+        by_name |= {name: token.flags for name, token in file_tokens.items()}
+        by_id |= {token.id: (name, token.flags) for name, token in file_tokens.items()}
     return [by_id[token_id] for token_id in sorted(by_id) if by_id[token_id][0]], by_name
 
 
@@ -220,7 +223,7 @@ def _read_flags(token: Any) -> frozenset[str]:
         return frozenset()
     is_special = token.get("special", False)
     flags = {flag for flag in MATCHING_FLAGS if token.get(flag, flag == "normalized" and not is_special)}
-    return frozenset(flags if is_special else {*flags, "ordinary"})
+    return make_flags(flags, is_special=is_special)
 
 
 def read_roles(

@@ -23,7 +23,15 @@ from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
 from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS, NamedPattern
 from bpe.formats.gguf_specials import find_types, list_added_tokens
-from bpe.formats.sentencepiece import BYTE, MAX_CHARS, NORMAL, SPACE, USER_DEFINED, list_all_splits, recover_merges
+from bpe.formats.sentencepiece import (
+    BYTE,
+    MAX_CHARS,
+    NORMAL,
+    SPACE,
+    USER_DEFINED,
+    list_all_splits,
+    recover_scored_merges,
+)
 from bpe.formats.signatures import GGUF_MAGIC
 from bpe.formats.tiktoken import parse_pattern
 from bpe.formats.tiktoken_folder import KIMI_PATTERN
@@ -376,7 +384,7 @@ def _build_scored_model(values: dict[str, Any], tokens: dict[str, int], types: l
     )
     ids_by_score = sorted((tokens[token] for token in mergeable_tokens), key=lambda token_id: -scores[token_id])
     names = list(tokens)
-    merges = recover_merges(
+    merges = recover_scored_merges(
         {names[token_id]: rank for rank, token_id in enumerate(ids_by_score)},
         [scores[token_id] for token_id in ids_by_score],
     )

@@ -101,17 +101,30 @@ class _NpyWriter:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[Any], bool, int]]:
-    """Read the documents of a file in either format; long documents are split into pieces.
+class IdPiece(NamedTuple):
+    """Ids of a document, or of a piece of a long one.
+
+    Attributes:
+        where: the position of the document, such as "line 3".
+        ids: the ids.
+        begins_document: whether the piece begins the document.
+        size: the size of the piece in the file, in bytes.
+
+    """
+
+    where: str
+    ids: NDArray[Any]
+    begins_document: bool
+    size: int
+
+
+def read_ids(file: BinaryIO, path: str | None) -> Iterator[IdPiece]:
+    """Yield the documents of a file in either format; long documents are split into pieces.
 
     Args:
         file: the file, open at its start.
         path: its path, beside which the offsets file of a .npy file is sought (without one, the file is a single
             document); None for stdin.
-
-    Yields:
-        (position of the document, such as "line 3"; ids of a piece of it; whether the piece begins the document; size
-        of the piece in the file, in bytes).
 
     Raises:
         FormatError: for a line with anything but ids, or an invalid .npy file.
@@ -120,13 +133,13 @@ def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[An
     head = file.readline(max(_READ_BYTES, len(MAGIC)))
     if head.startswith(MAGIC):
         for index, ids, begins_document in _read_npy(head, file, path):
-            yield f"document {index}", ids, begins_document, ids.nbytes
+            yield IdPiece(f"document {index}", ids, begins_document, ids.nbytes)
         return
     line_number, begins_document = 0, True
     for piece in _split_words(head, file):
         line_number += begins_document
         where = f"line {line_number}"
-        yield where, _parse_line(piece, path or "stdin", where), begins_document, len(piece)
+        yield IdPiece(where, _parse_line(piece, path or "stdin", where), begins_document, len(piece))
         begins_document = piece.endswith(b"\n")
 
 

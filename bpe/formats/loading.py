@@ -24,6 +24,7 @@ from bpe.formats.signatures import (
     COMPILED_MAGIC,
     CONFIG_JSON,
     CONFIGURATION_FILES,
+    END_OF_WORD,
     GGUF_MAGIC,
     MERGES_TXT,
     SENTENCEPIECE_MODEL,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from bpe.vocab.spec import TokenizerSpec
 
 #: The files of a folder: name → content.
-Files = Mapping[str, bytes]
+FileContents = Mapping[str, bytes]
 
 
 class Format(NamedTuple):
@@ -57,6 +58,9 @@ class Format(NamedTuple):
         is_folder: whether it is several files: a dict from names to contents.
         is_writable: whether the module has `write`: spec → content.
         reader: the function of the module that reads the content, without any further setting.
+        rereader: the function of the module that reads written content with what it lacks of the spec; None for
+            `reader`.
+        takes_configuration: whether the configuration files in its folder say more of the tokenizer.
 
     """
 
@@ -66,11 +70,20 @@ class Format(NamedTuple):
     is_folder: bool = False
     is_writable: bool = True
     reader: str = "read"
+    rereader: str | None = None
+    takes_configuration: bool = False
 
-    def read(self, content: bytes | Files) -> TokenizerSpec:
+    def read(self, content: bytes | FileContents) -> TokenizerSpec:
         """Read the tokenizer in the content of the file or the files."""
         spec: TokenizerSpec = getattr(self._import(), self.reader)(content)
         return spec
+
+    def reread(self, content: bytes | FileContents, spec: TokenizerSpec) -> TokenizerSpec:
+        """Read the content that was written of a spec; files that lack a setting get it from the spec."""
+        if self.rereader is None:
+            return self.read(content)
+        reread_spec: TokenizerSpec = getattr(self._import(), self.rereader)(content, spec)
+        return reread_spec
 
     def write(self, spec: TokenizerSpec) -> bytes | dict[str, bytes]:
         """Return the content of the file or the files; ValueError for a tokenizer that they cannot hold at all."""
@@ -85,14 +98,20 @@ class Format(NamedTuple):
 FORMATS: Mapping[str, Format] = {
     format_.name: format_
     for format_ in (
-        Format("huggingface", "a tokenizer.json", (TOKENIZER_JSON,)),
+        Format("huggingface", "a tokenizer.json", (TOKENIZER_JSON,), takes_configuration=True),
         Format(
             "vocab-merges",
             "vocab.json and merges.txt in a folder",
             (VOCAB_JSON, MERGES_TXT, *CONFIGURATION_FILES),
             is_folder=True,
         ),
-        Format("tiktoken", "a rank file, .tiktoken", (TIKTOKEN_MODEL, "*.tiktoken"), reader="read_published"),
+        Format(
+            "tiktoken",
+            "a rank file, .tiktoken",
+            (TIKTOKEN_MODEL, "*.tiktoken"),
+            reader="read_published",
+            rereader="read_written",
+        ),
         Format(
             "tiktoken-folder",
             "tiktoken.model and tokenizer_config.json in a folder",
@@ -100,8 +119,14 @@ FORMATS: Mapping[str, Format] = {
             is_folder=True,
         ),
         Format("tekken", "a tekken.json", (TEKKEN_JSON,)),
-        Format("clip", "CLIP's merge list", reader="read_default"),
-        Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE_MODEL,), is_writable=False),
+        Format("clip", "CLIP's merge list", rereader="read_written"),
+        Format(
+            "sentencepiece",
+            "a sentencepiece .model of type BPE",
+            (SENTENCEPIECE_MODEL,),
+            is_writable=False,
+            takes_configuration=True,
+        ),
         Format("gguf", "a GGUF file with a tokenizer", is_writable=False),
         Format("subword-nmt", "a file of codes"),
         Format("compiled", "a compiled tokenizer, .compiled"),
@@ -188,7 +213,7 @@ def _detect_format(data: bytes, path: Path) -> str:
         return "clip"
     has_version = head.startswith(b"#") and re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
     if has_version or looks_like_merge_lines(head):
-        has_end_of_word = b"</w>" in data if has_version else looks_like_old_codes(data)
+        has_end_of_word = END_OF_WORD.encode() in data if has_version else looks_like_old_codes(data)
         if has_end_of_word and name not in (MERGES_TXT, "vocab.bpe"):
             return "subword-nmt"
         raise FormatError(
@@ -265,7 +290,7 @@ def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec
     data = next(iter(contents.values()))
     with with_path(folder / chosen_names[0]):
         spec = format_.read(data)
-    if format_name not in ("huggingface", "sentencepiece"):
+    if not format_.takes_configuration:
         return spec
     with with_path(folder):
         config_files = {name: read_file(folder / name) for name in CONFIGURATION_FILES if name in names}
@@ -309,7 +334,7 @@ def _correct_by_content(
     return "tiktoken-folder", {**rank_files, CONFIG_JSON: read_file(folder / CONFIG_JSON)}
 
 
-def _add_configuration(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
+def _add_configuration(spec: TokenizerSpec, data: bytes, files: FileContents) -> TokenizerSpec:
     """Add what the files beside a tokenizer.json or a model of sentencepiece say of its tokenizer."""
     from bpe.formats import configuration
 
@@ -326,7 +351,7 @@ def _add_configuration(spec: TokenizerSpec, data: bytes, files: Files) -> Tokeni
     file_tokens = read_all_added_tokens(data) if is_json else {}
     added_tokens = configuration.find_added_tokens(files, file_tokens, defaults)
     with with_path(None, CONFIG_JSON):
-        spec = add_tokens(spec, added_tokens, {name: flags for name, (_, flags) in file_tokens.items()})
+        spec = add_tokens(spec, added_tokens, {name: token.flags for name, token in file_tokens.items()})
     return configuration.with_roles(replace(spec, roles=defaults), files)
 
 

@@ -14,10 +14,9 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
-from bpe.formats import clip, huggingface, tiktoken
+from bpe.formats import huggingface
 from bpe.formats.loading import Format, get_format, list_format_names
 from bpe.formats.signatures import COMPILED_ENDING, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
-from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.comparing import Difference, compare, compare_roles
 from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
@@ -161,7 +160,7 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
 def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
     """Find what the written content of a format does not keep of a tokenizer."""
     try:
-        reread_spec = _read_again(spec, format_, content)
+        reread_spec = format_.reread(content, spec)
     except FormatError as error:
         reason = f"{error.message}; save it as huggingface"
         raise ValueError(f"format {format_.name} cannot hold this tokenizer: {reason}") from None
@@ -182,15 +181,3 @@ def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> l
         else difference
         for difference in differences
     ]
-
-
-def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> TokenizerSpec:
-    if not isinstance(content, bytes):
-        return format_.read(content)
-    if format_.name == "tiktoken":  # a file that is not OpenAI's holds neither a pattern nor special tokens
-        name, special_ids = tiktoken.find_published(content) or (None, {})
-        return tiktoken.read(content, None if name is None else Pretokenizer(name), special_ids)
-    if format_.name == "clip":  # the list holds no normalizer; from_clip has it, with ftfy or without
-        normalizers = [clip.build_normalizer(True, True, True, ftfy) for ftfy in (True, False)]
-        return clip.read(content, spec.normalizer if spec.normalizer in normalizers else normalizers[1])
-    return format_.read(content)

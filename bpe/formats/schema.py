@@ -184,6 +184,10 @@ def accept_any(value: Any, where: str) -> Any:
     return value
 
 
+#: The field that says which fields an object has; `read_type` reads it.
+TYPE_FIELD = {"type": Field(accept_any, kept=False)}
+
+
 def read_text(value: object, where: str) -> str | None:
     """Read a string; None if it is null or empty."""
     return None if value is None else check_type(value, where, str) or None

@@ -191,7 +191,7 @@ def _build(model: SentencePieceModel) -> TokenizerSpec:
     ids_by_score.sort(key=lambda token_id: -model.scores[token_id])
     rank_by_piece = {model.pieces[token_id]: rank for rank, token_id in enumerate(ids_by_score)}
     _check_characters(rank_by_piece)
-    merges = recover_merges(rank_by_piece, [model.scores[token_id] for token_id in ids_by_score])
+    merges = recover_scored_merges(rank_by_piece, [model.scores[token_id] for token_id in ids_by_score])
     special_types = {
         token_id: piece_type
         for token_id, piece_type in enumerate(model.types)
@@ -332,7 +332,7 @@ def _build_normalizer(model: SentencePieceModel) -> normalizers.Normalizer | Non
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
-def recover_merges(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
+def recover_scored_merges(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
     """Recover one merge for each piece of several characters, best rank first.
 
     None if no list of one merge per piece gives sentencepiece's result.

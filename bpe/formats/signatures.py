@@ -78,6 +78,17 @@ def looks_like_tekken(data: bytes) -> bool:
     return data[:1] == b"{" and b'"token_bytes"' in data and b'"merges"' not in data
 
 
+def may_be_tokenizer(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of some format, so that any other large file need not be read."""
+    if looks_like_ranks(head) or looks_like_sentencepiece(head):
+        return True
+    if looks_like_merge_lines(head) and END_OF_WORD.encode() in head:  # codes of subword-nmt 0.1 have no header
+        return True
+    return head.lstrip(b" \t\r\n").startswith((b"{", b"#version")) or head.startswith(
+        (GGUF_MAGIC, COMPILED_MAGIC, CLIP_HEADER.encode())
+    )
+
+
 def find_rank_file(names: list[str]) -> str | None:
     """Find the name of the rank file among the names of a folder's files; None if there is none, or several."""
     rank_files = [name for name in names if name == TIKTOKEN_MODEL or name.endswith(".tiktoken")]

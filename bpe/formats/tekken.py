@@ -77,7 +77,8 @@ def read(data: bytes) -> TokenizerSpec:
     with errors_at("config.pattern"):
         pretokenizer = tiktoken.parse_pattern(pattern)
     with errors_at("vocab"):
-        spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special_ids, shared_ids=False)
+        ranked_tokens = tiktoken.RankedTokens(blob, offsets, ids)
+        spec = tiktoken.build_spec(ranked_tokens, table, pretokenizer, special_ids, shared_ids=False)
     ignore_merges = read_field(config, "config", "ignore_merges", bool, True)
     return spec if ignore_merges else replace(spec, ignore_merges=False, unmerged=None)
 

@@ -19,7 +19,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,30 @@ PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {
 #: The most bytes of a file that may be one of these; the largest one has 3,613,922.
 MAX_PUBLISHED_BYTES = 1 << 23
 
-RankedTokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by rank: concatenated bytes, offsets, ranks
+
+class RankedTokens(NamedTuple):
+    """Tokens sorted by rank; token i is `blob[offsets[i]:offsets[i + 1]]`."""
+
+    blob: bytes
+    offsets: NDArray[np.int64]
+    ranks: NDArray[np.int32]
+
+
+class RecoveredMerges(NamedTuple):
+    """The merges of tokens with ranks.
+
+    Attributes:
+        pairs: pairs of ids.
+        results: the ids of the merge results.
+        ranks: the ranks of the merges if several share one, else None.
+        unmerged: the ids of the tokens that these merges never produce, or None if unknown.
+
+    """
+
+    pairs: NDArray[np.int32]
+    results: NDArray[np.int32]
+    ranks: NDArray[np.int32] | None
+    unmerged: NDArray[np.int32] | None
 
 
 def find_published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
@@ -71,6 +94,12 @@ def read_published(data: bytes) -> TokenizerSpec:
             "bpe convert IN OUT --pretokenizer NAME"
         )
     return read(data, Pretokenizer(published[0]), dict(published[1]))
+
+
+def read_written(data: bytes, spec: TokenizerSpec) -> TokenizerSpec:  # noqa: ARG001
+    """Read a rank file that was written. Unless it is OpenAI's, it holds neither a pattern nor special tokens."""
+    pattern, special_ids = find_published(data) or (None, {})
+    return read(data, None if pattern is None else Pretokenizer(pattern), special_ids)
 
 
 def load(
@@ -146,11 +175,12 @@ def read(
 
     """
     data = unpack(data)
-    tokens = read_ranks(data)
-    table = None if tokens is None else RankTable(*tokens[:2])
+    columns = read_ranks(data)
+    tokens = None if columns is None else RankedTokens(*columns)
+    table = None if tokens is None else RankTable(tokens.blob, tokens.offsets)
     if tokens is None or table is None or not table.distinct:
         tokens = _read_line_by_line(data)  # raises the error, or reads an unusual layout
-        table = RankTable(*tokens[:2])
+        table = RankTable(tokens.blob, tokens.offsets)
     return build_spec(tokens, table, pretokenizer, special_tokens, shared_ids=shared_ids)
 
 
@@ -188,8 +218,9 @@ def from_ranks(
             f"{sorted_ranks[equal_ranks[0]]}; a rank "
             "is a token's id, so each must be unique"
         )
-    tokens = b"".join(sorted_tokens), compute_offsets([len(token) for token in sorted_tokens]), sorted_ranks
-    return build_spec(tokens, RankTable(*tokens[:2]), pretokenizer, special_tokens, shared_ids=True)
+    offsets = compute_offsets([len(token) for token in sorted_tokens])
+    tokens = RankedTokens(b"".join(sorted_tokens), offsets, sorted_ranks)
+    return build_spec(tokens, RankTable(tokens.blob, tokens.offsets), pretokenizer, special_tokens, shared_ids=True)
 
 
 def build_spec(
@@ -200,7 +231,7 @@ def build_spec(
     *,
     shared_ids: bool,
 ) -> TokenizerSpec:
-    """Build the spec of tokens that are sorted by rank; `table` is their table.
+    """Build the spec of tokens with ranks.
 
     Args:
         tokens: the tokens, which must be distinct.
@@ -213,18 +244,18 @@ def build_spec(
         FormatError: for special tokens whose ids or names are not distinct, unless `shared_ids` is set.
 
     """
-    vocabulary = _build_vocabulary(*tokens, special_tokens, shared_ids)
-    pairs, ids, shared_ranks, unmerged = recover_merges(*tokens, table)
+    vocabulary = _build_vocabulary(tokens, special_tokens, shared_ids)
+    merges = recover_ranked_merges(tokens, table)
     return TokenizerSpec(
         model="byte",
         vocabulary=vocabulary,
-        merges=pairs,
-        merge_results=ids,
-        merge_ranks=shared_ranks,
+        merges=merges.pairs,
+        merge_results=merges.results,
+        merge_ranks=merges.ranks,
         pretokenizer=pretokenizer,
         special_tokens=dict(special_tokens),
         ignore_merges=True,
-        unmerged=unmerged,
+        unmerged=merges.unmerged,
     )
 
 
@@ -258,17 +289,13 @@ def _read_line_by_line(data: bytes) -> RankedTokens:
         raise FormatError("the file holds no ranks; it must have a token and its rank on each line")
     sorted_tokens = sorted(tokens, key=tokens.__getitem__)
     offsets = compute_offsets([len(token) for token in sorted_tokens])
-    return b"".join(sorted_tokens), offsets, np.array([tokens[token] for token in sorted_tokens], dtype=np.int32)
+    ranks = np.array([tokens[token] for token in sorted_tokens], dtype=np.int32)
+    return RankedTokens(b"".join(sorted_tokens), offsets, ranks)
 
 
-def _build_vocabulary(
-    blob: bytes,
-    offsets: NDArray[np.int64],
-    ranks: NDArray[np.int32],
-    special_tokens: Mapping[str, int],
-    shared_ids: bool,
-) -> Vocabulary:
+def _build_vocabulary(tokens: RankedTokens, special_tokens: Mapping[str, int], shared_ids: bool) -> Vocabulary:
     """Build the vocabulary of the tokens and the special tokens, whose ids and names must be distinct."""
+    ranks = tokens.ranks
     names: dict[int, bytes] = {}
     for name, token_id in special_tokens.items():
         i = int(np.searchsorted(ranks, token_id))
@@ -284,7 +311,7 @@ def _build_vocabulary(
         if conflict is not None and not shared_ids:
             raise FormatError(conflict)
     try:
-        vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, names)
+        vocabulary = Vocabulary.from_sorted(*tokens, names)
     except ValueError as error:
         raise FormatError(str(error)) from None
     if names and not shared_ids and (ordinary_ids := vocabulary.find_ids(names.values())):
@@ -293,28 +320,20 @@ def _build_vocabulary(
     return vocabulary
 
 
-def recover_merges(
-    blob: bytes, offsets: NDArray[np.int64], ranks: NDArray[np.int32], table: RankTable
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32] | None, NDArray[np.int32] | None]:
-    """Recover the merges of tokens that are sorted by rank; token i is `blob[offsets[i]:offsets[i + 1]]`.
-
-    `table` is the table of these tokens, which must be distinct.
-
-    Returns:
-        (pairs of ids; ids of the merge results; ranks of the merges if several share one, else None; ids of the tokens
-        that these merges never produce, or None if unknown).
-
-    """
-    pairs = table.recover_merges()
+def recover_ranked_merges(tokens: RankedTokens, table: RankTable) -> RecoveredMerges:
+    """Recover the merges of tokens, which must be distinct; `table` is their table."""
+    blob, offsets, ranks = tokens
+    pairs = table.recover_pairs()
     has_merge = pairs[:, 0] >= 0
     unmerged_tokens = np.flatnonzero(~has_merge & (np.diff(offsets) > 1))
     if len(table.list_splits(unmerged_tokens)):
         splits = table.list_splits(np.arange(len(ranks), dtype=np.int64))
         if _any_merges_to_itself(blob, offsets, unmerged_tokens, splits):
             results = ranks[splits[:, 2]]
-            return ranks[splits[:, :2]], results, results, None
+            return RecoveredMerges(ranks[splits[:, :2]], results, results, None)
     merges = np.flatnonzero(has_merge)
-    return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[unmerged_tokens]
+    merge_pairs = ranks.take(pairs.take(merges, axis=0))
+    return RecoveredMerges(merge_pairs, ranks.take(merges), None, ranks[unmerged_tokens])
 
 
 def _any_merges_to_itself(

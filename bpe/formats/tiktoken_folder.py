@@ -23,7 +23,7 @@ from bpe.formats.signatures import CONFIG_JSON, QWEN_TIKTOKEN, TIKTOKEN_MODEL, f
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC
 from bpe.vocab.merging import merging_suffices
-from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.spec import MATCHING_FLAGS, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -161,7 +161,7 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
             "added_tokens_decoder": {
                 str(token_id): {
                     "content": name,
-                    **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False),
+                    **dict.fromkeys(MATCHING_FLAGS, False),
                     "special": "ordinary" not in spec.token_flags.get(name, ()),
                 }
                 for name, token_id in sorted(spec.special_tokens.items(), key=lambda item: item[1])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from bpe.base.offsets import compute_offsets
-from bpe.base.utf8 import compute_byte_offsets, escape, unescape
+from bpe.base.utf8 import compute_byte_offsets, decode_losslessly, encode_losslessly
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Split, Step
 from bpe.text.letters import measure_utf8, read_letters, spell_text_in_letters
 
@@ -81,7 +81,7 @@ class Segment:
         if self.char_of_byte is not None:
             return self.char_of_byte
         assert self.origin is not None
-        part = self.origin.part if self.token_id is None else escape(self.data)
+        part = self.origin.part if self.token_id is None else decode_losslessly(self.data)
         char_of_byte = np.arange(len(part)).repeat(measure_utf8(part))
         return np.concatenate((np.zeros(self.origin.n_added, dtype=np.int64), char_of_byte))
 
@@ -142,7 +142,7 @@ class Origin:
         return self._locate(original_starts, np.where(starts < ends, aligned.ends[ends - 1], original_starts))
 
     def _locate(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        bounds = compute_byte_offsets(escape(self.stretch))
+        bounds = compute_byte_offsets(decode_losslessly(self.stretch))
         spans = np.stack((bounds[starts], bounds[ends]), axis=1)
         return spans + self.start if self.start else spans
 
@@ -272,7 +272,7 @@ def _make_segment(pieces: list[str], letters: bool, char_of_byte: NDArray[np.int
     if letters:
         data = read_letters(text)
     else:
-        data = unescape(text)
+        data = encode_losslessly(text)
         if len(data) != len(text):
             bounds = compute_byte_offsets(text)[bounds]
     segment = Segment(data)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from bpe.base.utf8 import Bytes, compute_byte_offsets, escape, unescape
+from bpe.base.utf8 import Bytes, compute_byte_offsets, decode_losslessly, encode_losslessly
 from bpe.pretokenize.pipeline import Origin, Segment
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 
@@ -114,16 +114,16 @@ class TextPreparer:
         begins_text: bool,
     ) -> Iterator[Segment]:
         """Prepare text that needs the origins of its characters, or may have special tokens of the normalized text."""
-        text, aligned, origins = self._normalize_with_origins(escape(stretch), begins_text, convention)
-        parts: Iterator[tuple[int, Bytes, int | None]] = iter([(0, unescape(text), None)])
+        text, aligned, origins = self._normalize_with_origins(decode_losslessly(stretch), begins_text, convention)
+        parts: Iterator[tuple[int, Bytes, int | None]] = iter([(0, encode_losslessly(text), None)])
         bounds = None
         if normalized_names:
             assert self._specials is not None
-            parts = self._specials.split_normalized(unescape(text), normalized_names)
+            parts = self._specials.split_normalized(encode_losslessly(text), normalized_names)
             bounds = compute_byte_offsets(text)
         for part_start, data, token_id in parts:
             first_char = 0 if bounds is None else int(np.searchsorted(bounds, part_start))
-            part = text if bounds is None else escape(bytes(data))
+            part = text if bounds is None else decode_losslessly(bytes(data))
             part_origins = None if origins is None else origins[first_char : first_char + len(part)]
             if token_id is not None:
                 segment = Segment(bytes(data), None, token_id)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bpe.base.forks import cached_property
-from bpe.base.utf8 import Bytes, TextLike, compute_byte_offsets, escape, to_bytes
+from bpe.base.utf8 import Bytes, TextLike, compute_byte_offsets, decode_losslessly, to_bytes
 from bpe.errors import check_choice, describe, get_log, short_repr
 from bpe.pretokenize import _scanner, _word_scanner
 from bpe.pretokenize._piece_scanner import PieceRules, find_pretoken_spans
@@ -179,7 +179,7 @@ class Pretokenizer:
         >>> Pretokenizer("whitespace").split("  two words ")
         ['two', 'words']
         """
-        return [escape(piece) for piece in self.split_bytes(to_bytes(text))]
+        return [decode_losslessly(piece) for piece in self.split_bytes(to_bytes(text))]
 
     def split_bytes(self, text: TextLike) -> list[bytes]:
         """Split a text, a str or bytes, into pretokens as bytes. Invalid UTF-8 is allowed."""
@@ -243,7 +243,7 @@ class Pretokenizer:
         from bpe.text.character_sets import mask_new_characters
         from bpe.text.matching import find_matches, run_within_time
 
-        text = escape(data)
+        text = decode_losslessly(data)
         masked_text = text if self.name is not None else mask_new_characters(text, self.pattern)
         compiled_pattern = self._compiled
 
@@ -442,7 +442,7 @@ class PipelinePretokenizer(Pretokenizer):
         """Make the segment of normalized text between special tokens; `begins_text` says whether it begins the text."""
         if self.scanner is not None:
             return super().segment(data, begins_text)
-        return self.pipeline.split(escape(bytes(data)), begins_text)
+        return self.pipeline.split(decode_losslessly(bytes(data)), begins_text)
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the starts and the ends of the pretokens of a segment, where the steps have a scanner.

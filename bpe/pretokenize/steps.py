@@ -16,7 +16,7 @@ import numpy as np
 
 from bpe.base.fast_dataclasses import dataclass, fields
 from bpe.base.forks import cached_property
-from bpe.base.utf8 import compute_byte_offsets, unescape
+from bpe.base.utf8 import compute_byte_offsets, encode_losslessly
 from bpe.errors import check_choice, check_int, check_unicode, describe, short_repr
 from bpe.pretokenize import _scanner
 from bpe.pretokenize.patterns import NAME_OF_ONIGURUMA, ONIGURUMA_SPELLINGS, PATTERNS
@@ -218,7 +218,7 @@ class Split(Step):
 
         if self._compiled_translation is None:
             assert self._scanner is not None
-            data = unescape(text)
+            data = encode_losslessly(text)
             bounds = [bound.tolist() for bound in _scanner.find_spans(self._scanner, data)]
             if len(data) != len(text):
                 offsets = compute_byte_offsets(text)

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from bpe.base.progress import ProgressLike, progress_note
 from bpe.base.utf8 import TextLike
+from bpe.corpus.sources import Files
 from bpe.errors import check_int
 from bpe.tokenizer import Tokenizer
-from bpe.training.config import CountsLike, Files
+from bpe.training.config import CountsLike
 from bpe.training.prune import CountedCorpus, TokenStatistics, check_prunable, count_for_tokenizer
 from bpe.vocab.editing import check_vocab_size, find_removable_tokens, keep_tokens
 from bpe.vocab.spec import TokenizerSpec

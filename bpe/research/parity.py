@@ -24,14 +24,14 @@ from bpe.base._team import Team
 from bpe.base.memory_limits import format_bytes, measure_memory
 from bpe.base.progress import progress_note
 from bpe.base.utf8 import TextLike
-from bpe.corpus.sources import Sources
+from bpe.corpus.sources import Files, Sources
 from bpe.count.word_counts import WordCounts, borrow_arrays, empty_like
 from bpe.errors import check_int, describe, short_repr
 from bpe.research.seeds import Seeds, begin_with_seeds, make_seeded_job
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import compute_fingerprint, describe_count_settings
-from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
+from bpe.training.config import CountsLike, TrainConfig, TrainOptions
 from bpe.training.extend import StartedTrainer, extend_spec, make_continuing_trainer
 from bpe.training.job import SpecAndRecord, TrainingJob
 from bpe.training.kernel_input import CorpusSize, WordArrays, build_words

@@ -23,7 +23,7 @@ from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import group_texts
 from bpe.corpus.documents import read_arrow_documents
-from bpe.corpus.sources import Sources
+from bpe.corpus.sources import Files, Sources
 from bpe.count.counting import ThreadTables
 from bpe.count.word_counts import WordCounts, borrow_arrays, fill_counts, list_in_order
 from bpe.encode.blocks import encode_next_blocks
@@ -33,7 +33,6 @@ from bpe.encode.models.model import ModelParts
 from bpe.errors import describe
 from bpe.text.matching import compile_pattern
 from bpe.tokenizer import Tokenizer
-from bpe.training.config import Files
 from bpe.training.kernel_input import NO_SYMBOL_COUNTS, SYMBOL_LIMIT, WordArrays
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, UNUSED, join_slices

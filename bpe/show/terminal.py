@@ -6,9 +6,9 @@ mangle (control and format characters, white space other than the space, bytes t
 the separator is `|`, and a literal `·` or `|` gets a backslash before it. So a plain line determines its list of
 tokens.
 
->>> print(plain([b"Hello", b",", b" wor", b"ld", b"\n"]))
+>>> print(join_plain([b"Hello", b",", b" wor", b"ld", b"\n"]))
 Hello|,|·wor|ld|\x0a
->>> print(plain(["a|b", "c·d", "한", b"\xed\x95", "\\"]))
+>>> print(join_plain(["a|b", "c·d", "한", b"\xed\x95", "\\"]))
 a\|b|c\·d|한|\xed\x95|\\
 
 Consecutive tokens of one text can share a character. Each of them then shows the character, with subscripts that
@@ -57,7 +57,7 @@ def use_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> 
     return stream.isatty()
 
 
-def plain(tokens: Iterable[bytes | str]) -> str:
+def join_plain(tokens: Iterable[bytes | str]) -> str:
     """Join tokens of any kind on one line, separated by `|`; for the consecutive tokens of a text, use `render`."""
     return SEPARATOR.join([spell(token) for token in tokens])
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import regex
 
 from bpe.base.forks import cached_property
-from bpe.base.utf8 import escape, unescape
+from bpe.base.utf8 import decode_losslessly, encode_losslessly
 from bpe.errors import check_int, describe, short_repr, with_article
 from bpe.text import alignment
 from bpe.text.alignment import AlignedText, Convention
@@ -42,7 +42,7 @@ class Normalizer:
         """Normalize UTF-8 bytes, as text; bytes that are not UTF-8 stay unchanged."""
         if not isinstance(data, bytes):
             raise TypeError(f"data is {describe(data)}; it must be bytes")
-        return unescape(self._normalize(escape(data)))
+        return encode_losslessly(self._normalize(decode_losslessly(data)))
 
     def align(self, text: str, convention: Convention = "whole") -> AlignedText:
         """Normalize a text, and find the span of the original text that each character comes from.

@@ -59,6 +59,8 @@ PAUSE_PER_SAVING = 20
 START_OVER = "to start over, delete it or name another checkpoint"
 
 log = get_log()
+#: What the name of a checkpoint's second file ends in, and the names of those of a second stage.
+COUNTS_SUFFIX, SECOND_STAGE_SUFFIX = ".counts", ".stage2"
 
 
 class Checkpoint:
@@ -89,7 +91,7 @@ class Checkpoint:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"checkpoint is {describe(path)}; it must be a path or None")
         self.path = os.fspath(path)
-        self.counts_path = f"{self.path}.counts"
+        self.counts_path = self.path + COUNTS_SUFFIX
         self.merges: Merges = np.empty((0, 4), dtype=np.int64)
         self._header: dict[str, Any] = {"options": dict(options), "files": files, "counts": None}
         self._count_option_names = frozenset(count_option_names)
@@ -264,13 +266,19 @@ def _is_position(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 5 and all(type(part) is int and part >= 0 for part in value)
 
 
+def list_checkpoint_paths(path: str, *, two_stages: bool) -> list[str]:
+    """List the files of the checkpoint of a training, in one stage or two."""
+    suffixes = ("", SECOND_STAGE_SUFFIX) if two_stages else ("",)
+    return [f"{path}{stage}{kind}" for stage in suffixes for kind in ("", COUNTS_SUFFIX)]
+
+
 def read_progress(path: PathLike) -> tuple[int, str]:
     """Read how far a checkpoint is: (its number of merges, which counts it has: "", those so far, or all)."""
     try:
         header, merges = _read_checkpoint(path)
     except (OSError, FormatError):
         return 0, ""
-    if not os.path.exists(f"{os.fspath(path)}.counts"):
+    if not os.path.exists(os.fspath(path) + COUNTS_SUFFIX):
         return len(merges), ""
     return len(merges), "the word counts so far" if header["counts"] is None else "the word counts"
 

@@ -12,7 +12,7 @@ import numpy as np
 from bpe.base.progress import ProgressLike, check_progress
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.sources import Sources
+from bpe.corpus.sources import Files, Sources
 from bpe.count.word_counts import WordCounts
 from bpe.errors import check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pretokenizer import PretokenizerLike
@@ -20,13 +20,12 @@ from bpe.text.character_sets import list_codes, make_script_table
 from bpe.text.letters import map_letters_to_bytes
 from bpe.text.normalizers import NormalizerLike, as_normalizer
 from bpe.training.merge_rules import ISOLATED_SCRIPT, TIE_BREAKS, MergeRules, Veto
-from bpe.vocab.spec import Model
+from bpe.vocab.spec import SymbolType
 from bpe.vocab.special_tokens import check_special_tokens
 from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import ID_LIMIT
 
 OnMerge = Callable[[int, Any, Any, Any, int], object]
-Files = PathLike | Iterable[PathLike] | Sources
 CountsLike = WordCounts | Mapping[str, int] | Mapping[bytes, int]
 
 
@@ -34,7 +33,7 @@ class TrainOptions(TypedDict, total=False):
     """The options that `bpe.train` and the trainers of `bpe.research` have in common, for type checkers."""
 
     num_merges: int | None
-    model: Model | None
+    model: SymbolType | None
     pretokenizer: PretokenizerLike | None
     normalizer: NormalizerLike | None
     special_tokens: Iterable[str]

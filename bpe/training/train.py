@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, overload
 from bpe.base.progress import ProgressLike
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
+from bpe.corpus.sources import Files
 from bpe.count.word_counts import WordCounts
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.normalizers import NormalizerLike
 from bpe.tokenizer import Tokenizer
-from bpe.training.checkpoint import Checkpoint, identify_files
-from bpe.training.config import Alphabet, CorpusOptions, CountsLike, Files, OnMerge, TrainConfig
+from bpe.training.checkpoint import SECOND_STAGE_SUFFIX, Checkpoint, identify_files
+from bpe.training.config import Alphabet, CorpusOptions, CountsLike, OnMerge, TrainConfig
 from bpe.training.extend import continue_merges
 from bpe.training.job import SpecAndRecord, TrainingJob, check_unchanged
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, check_superwords, make_second_stage_base
 from bpe.training.trainer import learn_merges
-from bpe.vocab.spec import Model
+from bpe.vocab.spec import SymbolType
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,7 +43,7 @@ def train(
     counts: CountsLike | tuple[WordCounts, WordCounts] | None = None,
     vocab_size: int | Sequence[int] | None = None,
     num_merges: int | None = None,
-    model: Model | None = None,
+    model: SymbolType | None = None,
     pretokenizer: PretokenizerLike | None = "default",
     normalizer: NormalizerLike | None = None,
     special_tokens: Iterable[str] = (),
@@ -177,7 +178,7 @@ def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[SpecAndR
 
     counts, checkpoint = count(1, first_counts, "")
     first_stage = job.learn(counts, replace(config, vocab_size=superwords.transition, vocab_sizes=()), checkpoint)
-    counts, checkpoint = count(2, second_counts, ".stage2")
+    counts, checkpoint = count(2, second_counts, SECOND_STAGE_SUFFIX)
     check_unchanged(corpus, files_before)
     base = make_second_stage_base(first_stage.spec, counts, superwords)
     second_stage = continue_merges(job, counts, base, superwords.limit_config(config), checkpoint)

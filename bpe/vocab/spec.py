@@ -5,7 +5,7 @@ Formats read and write a spec; a `Tokenizer` is built from one. `check_spec` che
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bpe.vocab.output_steps import DecoderStep, Padding, PostProcessor, Truncation
 
 #: Whether symbols are bytes or characters.
-Model = Literal["byte", "char"]
+SymbolType = Literal["byte", "char"]
 
 NO_SPECIALS: Mapping[str, int] = MappingProxyType({})
 NO_FLAGS: Mapping[str, frozenset[str]] = MappingProxyType({})
@@ -35,6 +35,11 @@ NO_ROLES: Mapping[str, str] = MappingProxyType({})
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 #: The flags that say where a special token is found, in the order in which files list them. "ordinary" is a flag, too.
 MATCHING_FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
+
+
+def make_flags(matching_flags: Iterable[str], *, is_special: bool) -> frozenset[str]:
+    """Make the flags of an added token: those of matching, and "ordinary" for a token that is not special."""
+    return frozenset(matching_flags if is_special else {*matching_flags, "ordinary"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +98,7 @@ class TokenizerSpec:
 
     """
 
-    model: Model
+    model: SymbolType
     vocabulary: Vocabulary
     merges: NDArray[np.int32]
     merge_results: NDArray[np.int32]

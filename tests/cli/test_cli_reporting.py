@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -81,6 +82,13 @@ def test_names_and_kinds_of_paths(folder):
         "a/tokenizer.json": True,
         **dict.fromkeys(("ko.txt", "rows.jsonl", "absent", "-"), False),
     }
+
+
+def test_files_of_codes_and_compiled_files_are_tokenizers(folder):
+    Path("codes").write_text("l o\nlo w\nlow </w>\n")  # subword-nmt 0.1 wrote no header
+    Path("pairs").write_text("l o\nlo w\n")
+    bpe.Tokenizer.load("a").save("a.compiled")
+    assert [is_tokenizer(path) for path in ("codes", "pairs", "a.compiled")] == [True, False, True]
 
 
 def test_play_serves_until_ctrl_c(folder):

@@ -476,7 +476,7 @@ def test_reachability() -> None:
     from bpe.vocab.vocabulary import Vocabulary
 
     wider = bpe.Tokenizer(dataclasses.replace(spec, vocabulary=Vocabulary(tokens)))
-    reachability = bpe.evaluate(wider, texts=["low"])[0].vocab.reachability
+    reachability = bpe.evaluate(wider, texts=["low"])[0].measured_vocab.reachability
     assert (reachability.unreachable, reachability.as_several, reachability.as_one) == ([260], [260], [])
     assert 261 in reachability.undecodable
     assert bpe.evaluate(wider, texts=["low"]).to_dict()["unreachable_tokens"] == 1

@@ -32,8 +32,10 @@ broken = st.lists(st.sampled_from([piece.encode() for piece in PIECES] + BROKEN)
 
 
 #: The columns of a text, of its tokens, and of the words and so on of an aligned text.
-TEXT, TOKENS, ALIGNED = slice(0, 6), slice(6, 12), slice(13, 17)
 F1 = COLUMNS.index("number_f1")
+TEXT = slice(COLUMNS.index("tokens"))
+TOKENS = slice(COLUMNS.index("tokens"), F1)
+ALIGNED = slice(COLUMNS.index("aligned_words"), None)
 
 
 def begin_tally(documents: list[bytes], mode: str, lengths: NDArray[np.int64], max_counted: int = 1000) -> TokenTally:

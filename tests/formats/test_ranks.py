@@ -50,7 +50,7 @@ def recover_merges_naively(tokens: list[bytes]) -> list[list[int]]:
 @given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_merges_of_random_tokens(tokens: list[bytes]) -> None:
     """Bytes may have no token or a worse rank than tokens that contain them; merging does not give some tokens."""
-    assert _ranks.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
+    assert _ranks.RankTable(*flatten_tokens(tokens)).recover_pairs().tolist() == recover_merges_naively(tokens)
 
 
 @settings(max_examples=100)
@@ -63,17 +63,17 @@ def test_merges_of_trained_vocabularies(texts: list[str], size: int, swaps: list
     """Training's merges are recovered; if some tokens change places, the result equals the naive one."""
     tok = bpe.train(texts=["a", *texts], vocab_size=size)
     tokens = list(tok.vocab())
-    assert _ranks.RankTable(*flatten_tokens(tokens)).recover_merges()[256:].tolist() == tok.merges.tolist()
+    assert _ranks.RankTable(*flatten_tokens(tokens)).recover_pairs()[256:].tolist() == tok.merges.tolist()
     for i, j in swaps:
         if max(i, j) < len(tokens):
             tokens[i], tokens[j] = tokens[j], tokens[i]
-    assert _ranks.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
+    assert _ranks.RankTable(*flatten_tokens(tokens)).recover_pairs().tolist() == recover_merges_naively(tokens)
 
 
 def test_merges_of_long_tokens() -> None:
     for letters in ("a", "ab", "aab"):
         tokens = [b"a", b"b", *((letters * 150)[:size].encode() for size in range(2, 150))]
-        assert _ranks.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == recover_merges_naively(tokens)
+        assert _ranks.RankTable(*flatten_tokens(tokens)).recover_pairs().tolist() == recover_merges_naively(tokens)
 
 
 def list_splits_naively(tokens: list[bytes]) -> list[tuple[int, int, int]]:
@@ -94,9 +94,10 @@ def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     all_indices = np.arange(len(tokens), dtype=np.int64)
     table = _ranks.RankTable(blob, offsets)
     assert list(map(tuple, table.list_splits(all_indices).tolist())) == list_splits_naively(tokens)
-    pairs = table.recover_merges()
+    pairs = table.recover_pairs()
     token_ranks = 3 * all_indices.astype(np.int32)
-    merges, results, ranks, unmerged_ids = tiktoken.recover_merges(blob, offsets, token_ranks, table)
+    ranked_tokens = tiktoken.RankedTokens(blob, offsets, token_ranks)
+    merges, results, ranks, unmerged_ids = tiktoken.recover_ranked_merges(ranked_tokens, table)
     index_of = {token: index for index, token in enumerate(tokens)}
     unmerged = [index for index in range(len(tokens)) if pairs[index, 0] < 0 and len(tokens[index]) > 1]
     with_late_part = [
@@ -152,7 +153,7 @@ def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
 
 
 def test_an_empty_list_of_tokens() -> None:
-    assert _ranks.RankTable(b"", np.zeros(1, dtype=np.int64)).recover_merges().shape == (0, 2)
+    assert _ranks.RankTable(b"", np.zeros(1, dtype=np.int64)).recover_pairs().shape == (0, 2)
     assert _ranks.read_ranks(b"") is None
 
 

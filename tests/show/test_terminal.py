@@ -9,7 +9,7 @@ import pytest
 from written import read_spelling
 
 from bpe.base.spelling import spell
-from bpe.show.terminal import plain, render, use_colour
+from bpe.show.terminal import join_plain, render, use_colour
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from bpe.show.terminal import plain, render, use_colour
     ],
 )
 def test_plain_lines(tokens, line):
-    assert plain(tokens) == line
+    assert join_plain(tokens) == line
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_plain_lines_are_unambiguous():
     parts += [b"\x9c", b"\xe2\x82", b"\x82", "₁".encode(), "é₄".encode()]
     for _ in range(2000):
         tokens = [b"".join(choose.choices(parts, k=choose.randint(1, 5))) for _ in range(choose.randint(1, 5))]
-        for line, shared in ((plain(tokens), False), (render(tokens, colour=False), True)):
+        for line, shared in ((join_plain(tokens), False), (render(tokens, colour=False), True)):
             assert read_spelling(line, shared) == tokens
             assert line.isprintable()
 

@@ -12,7 +12,7 @@ import regex
 from numpy.typing import NDArray
 
 import bpe
-from bpe.base.utf8 import compute_byte_offsets, escape
+from bpe.base.utf8 import compute_byte_offsets, decode_losslessly
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.generate_unicode import BLOCK_SIZE, CLASS_PATTERNS, NEW, NUMERIC
 
@@ -81,7 +81,7 @@ def list_stand_ins(name: str) -> dict[int, str]:
 def find_spans_by_regex(pretokenizer: Pretokenizer, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The pretokens that the `regex` package finds with the published pattern and the pretokenizer's classes."""
     assert pretokenizer.name is not None
-    text = escape(data)
+    text = decode_losslessly(data)
     shown = text.translate(list_stand_ins(pretokenizer.name))
     matched_spans = [match.span() for match in pretokenizer._compiled.finditer(shown)]
     spans = np.array([span for span in matched_spans if span[0] < span[1]], dtype=np.int64).reshape(-1, 2)

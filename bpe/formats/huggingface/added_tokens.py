@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from bpe.formats.huggingface.steps import find_default_steps
 from bpe.formats.schema import Field, parse_json, read_fields, read_id, refuse
 from bpe.vocab.editing import append_tokens
 from bpe.vocab.output_steps import DecodeByteLevel
-from bpe.vocab.spec import MATCHING_FLAGS, NO_FLAGS, TokenizerSpec
+from bpe.vocab.spec import MATCHING_FLAGS, NO_FLAGS, TokenizerSpec, make_flags
 from bpe.vocab.special_tokens import remove_ineffective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 
@@ -34,7 +34,7 @@ _dump = json.JSONEncoder(ensure_ascii=False).encode
 ADDED_TOKEN_FIELDS = {
     "id": Field(read_id),
     "content": Field(str),
-    **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), Field(bool, False)),
+    **dict.fromkeys(MATCHING_FLAGS, Field(bool, False)),
     "special": Field(bool, True),
 }
 _FIELD_NAMES = tuple(ADDED_TOKEN_FIELDS)
@@ -125,8 +125,7 @@ def read_each_token(value: list[Any]) -> tuple[dict[str, int], dict[str, frozens
 
 def _read_flags(token: Mapping[str, Any]) -> frozenset[str]:
     """Read the flags of a token as the spec has them."""
-    matching_flags = {flag for flag in MATCHING_FLAGS if token[flag]}
-    return frozenset(matching_flags if token["special"] else {*matching_flags, "ordinary"})
+    return make_flags({flag for flag in MATCHING_FLAGS if token[flag]}, is_special=token["special"])
 
 
 def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
@@ -148,12 +147,19 @@ def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
 # Adding tokens --------------------------------------------------------------------------------------------------------
 
 
-def read_all_added_tokens(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
-    """Read the added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
+class FileToken(NamedTuple):
+    """An added token that the tokenizer's own file lists."""
+
+    id: int
+    flags: frozenset[str]
+
+
+def read_all_added_tokens(data: bytes) -> dict[str, FileToken]:
+    """Read the added tokens of a valid tokenizer.json by name, those without an effect included."""
     split = split_off_lists(data, parse_json)
     top: Any = parse_json(data) if split is None else split[0]
     ids, flags = read_each_token(top.get("added_tokens") or [])
-    return {name: (token_id, flags[name]) for name, token_id in ids.items()}
+    return {name: FileToken(token_id, flags[name]) for name, token_id in ids.items()}
 
 
 def add_tokens(

@@ -3,8 +3,8 @@
 A kernel (`bpe/formats/_json_tokens.pyx`) reads those of usual files; `ParsedLists` reads any, and names the position of
 what is invalid. Special tokens are removed from either before it becomes a `Vocabulary`.
 
-The kernel joins the lines that are written, too, without an object for each and without the GIL. A file of 100,000
-tokens takes 28 ms; 64 where NumPy had the positions of all slices, which stalled other threads besides.
+The kernel joins the lines that are written, too, without an object for each and without the GIL. Writing 100,000
+tokens takes 28 ms. With the positions of all slices in NumPy it took 64 ms, and stalled other threads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bpe.formats import _json_tokens
 from bpe.formats.huggingface.spelling import build_letter_table, read_spelling, read_spellings
 from bpe.formats.schema import UNSUPPORTED, errors_at, parse_json, read_id
 from bpe.text.letters import list_byte_letters, map_letters_to_bytes
-from bpe.vocab.spec import Model, TokenizerSpec
+from bpe.vocab.spec import SymbolType, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary, join_slices
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def split_off_lists(data: bytes, parse_json: Callable[[bytes], Any]) -> tuple[di
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def read_lists(vocab: Span, merges: Span, symbol_type: Model, prefix: str) -> KernelLists:
+def read_lists(vocab: Span, merges: Span, symbol_type: SymbolType, prefix: str) -> KernelLists:
     """Read the lists with the kernel; raises NeedsParserError for lists that need `ParsedLists`.
 
     `prefix` is the continuing_subword_prefix, which the right part of a merge loses.
@@ -103,7 +103,11 @@ class KernelLists:
     """
 
     def __init__(
-        self, symbol_type: Model, tokens: _json_tokens.VocabTokens, pairs: NDArray[np.int32], results: NDArray[np.int32]
+        self,
+        symbol_type: SymbolType,
+        tokens: _json_tokens.VocabTokens,
+        pairs: NDArray[np.int32],
+        results: NDArray[np.int32],
     ) -> None:
         self._symbol_type, self._tokens, self._pairs, self._results = symbol_type, tokens, pairs, results
         self._removed: list[int] = []  # indices
@@ -177,7 +181,7 @@ class KernelLists:
 class ParsedLists:
     """The vocab and the merges of any file, as `json` read them; the methods and attributes of `KernelLists`."""
 
-    def __init__(self, vocab: dict[str, int], merges: list[Any], symbol_type: Model, prefix: str) -> None:
+    def __init__(self, vocab: dict[str, int], merges: list[Any], symbol_type: SymbolType, prefix: str) -> None:
         for token, token_id in vocab.items():
             read_id(token_id, f"model.vocab[{short_repr(token)}]")
         if "" in vocab:

@@ -28,7 +28,7 @@ from bpe.formats.schema import (
 )
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.letters import list_byte_letters, map_letters_to_bytes, spell_token_in_letters
-from bpe.vocab.spec import ROLES, Model, TokenizerSpec, check_events, check_merges_across_words
+from bpe.vocab.spec import ROLES, SymbolType, TokenizerSpec, check_events, check_merges_across_words
 from bpe.vocab.symbols import find_unk_id
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import AFTER_MERGING, Vocabulary
@@ -102,7 +102,7 @@ def check_model_type(model_json: object) -> None:
 
 def read_model(
     model_json: dict[str, Any],
-    symbol_type: Model,
+    symbol_type: SymbolType,
     added_tokens: AddedTokens,
     pretokenizer: Pretokenizer | None,
     normalizer: Normalizer | None,
@@ -169,7 +169,7 @@ def read_model(
     return replace(spec, drop_unknown=_read_unknown_rule(fields["unknown_symbols"], is_extension))
 
 
-def _read_suffix(fields: dict[str, Any], is_extension: bool, symbol_type: Model) -> tuple[str | None, bool]:
+def _read_suffix(fields: dict[str, Any], is_extension: bool, symbol_type: SymbolType) -> tuple[str | None, bool]:
     """Read the end-of-word mark, or None, and whether it is part of the last symbol, as a suffix always is."""
     if is_extension:
         return fields["end_of_word"], fields["end_of_word_glued"]

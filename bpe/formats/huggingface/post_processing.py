@@ -9,9 +9,9 @@ from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.spelling import map_special_ids
 from bpe.formats.huggingface.steps import iterate_sequence
 from bpe.formats.schema import (
+    TYPE_FIELD,
     UNSUPPORTED,
     Field,
-    accept_any,
     check_object,
     check_type,
     errors_at,
@@ -40,17 +40,16 @@ def _read_pair(value: Any, where: str) -> Any:
     return value[1]
 
 
-_TYPE_FIELD = {"type": Field(accept_any, kept=False)}
 _IGNORED_BOOL = Field(bool, True, kept=False)
 _CLS_AND_SEP_FIELDS = {
-    **_TYPE_FIELD,
+    **TYPE_FIELD,
     **{name: Field(_read_pair) for name in ("cls", "sep")},
     **dict.fromkeys(("trim_offsets", "add_prefix_space"), _IGNORED_BOOL),
 }
 #: The type of a post-processor → its fields. Those that change only spans are checked.
 POST_PROCESSOR_FIELDS: Mapping[str, Mapping[str, Field]] = {
-    "ByteLevel": {**_TYPE_FIELD, **dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), _IGNORED_BOOL)},
-    "TemplateProcessing": {**_TYPE_FIELD, "single": Field(list), "pair": Field(list), "special_tokens": Field(dict)},
+    "ByteLevel": {**TYPE_FIELD, **dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), _IGNORED_BOOL)},
+    "TemplateProcessing": {**TYPE_FIELD, "single": Field(list), "pair": Field(list), "special_tokens": Field(dict)},
     "RobertaProcessing": _CLS_AND_SEP_FIELDS,
     "BertProcessing": _CLS_AND_SEP_FIELDS,
 }

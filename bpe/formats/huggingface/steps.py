@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from bpe.formats.huggingface.spelling import list_irregular_word_ends, spell_end_of_word
 from bpe.formats.schema import (
     MAX_DEPTH,
+    TYPE_FIELD,
     UNSUPPORTED,
     Field,
     accept_any,
@@ -60,12 +61,9 @@ def _read_step(part: str, step_types: Mapping[str, StepType], value: object, whe
             where, value, f"a {part} of type {name!r} is not known: {UNSUPPORTED}", f"known are {known_types}, and null"
         )
     fields, make = step_types[name]
-    values = None if fields is None else read_fields(value, where, {**_TYPE_FIELD, **fields})
+    values = None if fields is None else read_fields(value, where, {**TYPE_FIELD, **fields})
     with errors_at(where):
         return make(value) if values is None else make(**values)
-
-
-_TYPE_FIELD = {"type": Field(accept_any, kept=False)}
 
 
 def iterate_sequence(value: object, where: str, field: str, depth: int) -> Iterator[tuple[object, str]]:
@@ -73,7 +71,7 @@ def iterate_sequence(value: object, where: str, field: str, depth: int) -> Itera
     if depth == MAX_DEPTH:
         rule = f"it is nested more than {MAX_DEPTH} deep"
         refuse(where, "Sequence", rule, "a Sequence of one level does the same")
-    sequence = read_fields(value, where, {**_TYPE_FIELD, field: Field(list)})
+    sequence = read_fields(value, where, {**TYPE_FIELD, field: Field(list)})
     for i, member in enumerate(sequence[field]):
         yield member, f"{where}.{field}[{i}]"
 
@@ -448,7 +446,7 @@ _BYTE_LEVEL_DECODER = {"type": "ByteLevel", "add_prefix_space": True, "trim_offs
 #: ignores.
 _OF_TOKENS = ("first", "each")
 _STRIP_FIELDS = {
-    **_TYPE_FIELD,
+    **TYPE_FIELD,
     "content": Field(_read_character),
     "start": Field(_read_count),
     "stop": Field(_read_count),
