@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.base.utf8 import to_bytes
+from bpe.encode import _fast_path
 from bpe.encode.engine import join_ids
 from bpe.encode.offsets import truncate
 
@@ -137,6 +138,15 @@ def test_truncation_where_bytes_have_no_token() -> None:
     for text in ("low " * 30 + "x", "low " * 3 + "x" + "low " * 80):
         for max_tokens in (0, 1, 3, 70):
             assert tok.truncate(text, max_tokens) == truncate(twin._offset_encoder, text, max_tokens, frozenset())
+
+
+@pytest.mark.parametrize("length", [0, 3, 2**32 - 1])
+def test_lengths_of_another_vocabulary_read_nothing_beyond_the_text(length: int) -> None:
+    tok: Any = pickle.loads(pickle.dumps(TOKENIZERS[1]))
+    tok._fast_offsets = _fast_path.FastOffsetEncoder(tok._fast_encoder, np.full(300, length, dtype=np.uint32))
+    for text in ("low é lowest", "low lowest", b"low lowest", b"low lowest " * 1000):
+        assert text.startswith(tok.truncate(text, 2))
+        assert len(tok.encode_with_offsets(text, "byte")[0]) == tok.count_tokens(text)
 
 
 NAMES = ["<|end|>", "<|e", "low<", "é!", "\n<"]
