@@ -527,6 +527,9 @@ cdef class FastOffsetEncoder:
             return text
         for i in range(max_tokens):
             end += self.measure(workspace.out.data[i])
+        if end > fragment.size:                            # lengths of another vocabulary
+            encoder.give_back(work)
+            return None
         for i in range(max_tokens, 0, -1):
             cut = end
             while 0 < cut < fragment.size and fragment.text[cut] & 0xC0 == 0x80:

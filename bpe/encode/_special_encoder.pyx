@@ -22,6 +22,8 @@ cdef enum:
 cdef class SpecialEncoder:
 
     def __cinit__(self, Encoder encoder not None, Finder finder not None, const uint32_t[::1] token_ids not None):
+        if token_ids.shape[0] != finder.sizes.shape[0]:
+            raise ValueError(f"token_ids has {token_ids.shape[0]} elements; it must have {finder.sizes.shape[0]}")
         self.encoder, self.finder, self.token_ids = encoder, finder, token_ids
 
     cpdef object encode(self, text):

@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
+from bpe.base._aho_corasick import Finder
 from bpe.base.utf8 import to_bytes
+from bpe.encode import _fast_path
+from bpe.encode._special_encoder import SpecialEncoder
 from bpe.encode.engine import join_ids
 from bpe.encode.offsets import truncate
 
@@ -139,6 +142,15 @@ def test_truncation_where_bytes_have_no_token() -> None:
             assert tok.truncate(text, max_tokens) == truncate(twin._offset_encoder, text, max_tokens, frozenset())
 
 
+@pytest.mark.parametrize("length", [0, 3, 2**32 - 1])
+def test_lengths_of_another_vocabulary_read_nothing_beyond_the_text(length: int) -> None:
+    tok: Any = pickle.loads(pickle.dumps(TOKENIZERS[1]))
+    tok._fast_offsets = _fast_path.FastOffsetEncoder(tok._fast_encoder, np.full(300, length, dtype=np.uint32))
+    for text in ("low é lowest", "low lowest", b"low lowest", b"low lowest " * 1000):
+        assert text.startswith(tok.truncate(text, 2))
+        assert len(tok.encode_with_offsets(text, "byte")[0]) == tok.count_tokens(text)
+
+
 NAMES = ["<|end|>", "<|e", "low<", "é!", "\n<"]
 SPECIAL_PIECES = [*PIECES, *NAMES, "<|end|", "\n"]
 
@@ -164,6 +176,14 @@ def test_special_tokens_of_the_kernel_are_those_of_segments(tok: bpe.Tokenizer, 
 @cache
 def with_names(tok: bpe.Tokenizer) -> bpe.Tokenizer:
     return tok.with_tokens(special=NAMES)
+
+
+def test_special_tokens_need_an_id_for_each_string() -> None:
+    encoder, finder = TOKENIZERS[1]._engine.encoder, Finder([b"a", b"b"])
+    assert SpecialEncoder(encoder, finder, np.array([7, 8], dtype=np.uint32)).encode("ba") is not None
+    for n in (0, 1, 3):
+        with pytest.raises(ValueError, match=f"token_ids has {n} elements; it must have 2"):
+            SpecialEncoder(encoder, finder, np.zeros(n, dtype=np.uint32))
 
 
 def test_batches_that_the_fast_path_leaves_to_python() -> None:
