@@ -92,6 +92,7 @@ def read(data: bytes) -> TokenizerSpec:
     except ValueError as error:  # tokens that do not fit the JSON
         raise FormatError(f"{error}; {_FIX}") from None
     _check_texts(spec)
+    _check_special_merges(spec)
     return spec
 
 
@@ -135,6 +136,24 @@ def _check_texts(spec: TokenizerSpec) -> None:
     texts = vocabulary.blob if spec.model == "char" else b"".join(vocabulary[token_id] for token_id in ids.tolist())
     if (first_bytes & 0xC0 == 0x80).any() or find_utf8_error(texts) is not None:
         raise FormatError(f"one of its tokens is not UTF-8, as it must be; {_FIX}")
+
+
+def _check_special_merges(spec: TokenizerSpec) -> None:
+    """Check the merges with special tokens, which `check_spec` does not compare: tokens are as long as their texts.
+
+    A byte model has no such merges. Those of models with a subword prefix are not spelled as their parts.
+    """
+    if spec.subword_prefix:
+        return
+    vocabulary, is_special = spec.vocabulary, spec.vocabulary.kinds == SPECIAL
+    has_special = is_special[spec.merges].any(axis=1) | is_special[spec.merge_results]
+    for index in np.flatnonzero(has_special).tolist():
+        (left, right), result = spec.merges[index].tolist(), int(spec.merge_results[index])
+        if spec.model == "byte" or vocabulary[left] + vocabulary[right] != vocabulary[result]:
+            raise FormatError(
+                f"merge {index} of ids {left} and {right} produces {result}: special tokens are merged only in models "
+                f"of characters, to what they spell together; {_FIX}"
+            )
 
 
 def write(spec: TokenizerSpec) -> bytes:

@@ -17,7 +17,7 @@ import os
 import stat
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
@@ -115,7 +115,7 @@ def fetch_published(file: PublishedFile, *other_files: PublishedFile) -> bytes:
 def _read_first_cached(file: PublishedFile, folders: list[Path]) -> bytes | None:
     """Read a file from the package of published files, else from the first folder that has it; None if none has."""
     published_name = file.address.rpartition("/")[2] if file.sha256 else ""  # such as cl100k_base.tiktoken
-    spec = find_spec(VOCABULARIES) if published_name else None
+    spec = PathFinder.find_spec(VOCABULARIES) if published_name else None  # whatever sys.modules has under that name
     for installed_folder in (spec and spec.submodule_search_locations) or ():
         data = _read_cached(Path(installed_folder, published_name), file.sha256, None, remove=False)
         if data is not None:

@@ -22,6 +22,7 @@ from bpe.formats.compiled import read, write
 from bpe.formats.huggingface import read as read_json
 from bpe.formats.huggingface import write as write_json
 from bpe.formats.signatures import COMPILED_MAGIC
+from bpe.vocab.vocabulary import SPECIAL
 
 TEXTS = ["low lower lowest newest", "naïve 한국어, 日本語 12\n\t", "<|end|> low<|end|>", "", "a" * 99, "\x00ÿ"]
 #: The bytes of the header, and where in it the checksum is.
@@ -275,6 +276,26 @@ def test_wrong_values_are_refused(section, index, value, message, content):
         index = TOKENIZERS["byte"].n_vocab
     with pytest.raises(ValueError, match=message):
         bpe.Tokenizer(read(change(content, section=section, index=index, value=value)))
+
+
+@pytest.mark.parametrize("name", ["byte", "characters"])
+def test_merges_of_special_tokens_must_be_spelled_as_their_parts(name):
+    """Else a token is longer than its text, and spans of tokens end after the text."""
+    spec = TOKENIZERS[name].spec
+    kinds, result = spec.vocabulary.kinds.copy(), int(spec.merge_results[0])
+    kinds[result] = SPECIAL
+    tokens = [spec.vocabulary[token_id] for token_id in range(len(kinds))]
+    tokens[result] = b"x" * 300
+    content = write(spec)
+    offsets = np.cumsum([0, *map(len, tokens)], dtype="<i8")
+    n_before = HEADER_SIZE + offsets.nbytes
+    n_after = n_before + spec.merges.nbytes + spec.merge_results.nbytes
+    rest = kinds.tobytes() + b"".join(tokens) + content[n_after + len(kinds) + len(spec.vocabulary.blob) :]
+    header = bytearray(content[:HEADER_SIZE])
+    struct.pack_into("<I", header, 28, int(offsets[-1]))
+    damaged = with_checksum(bytes(header) + offsets.tobytes() + content[n_before:n_after] + rest)
+    with pytest.raises(bpe.FormatError, match=f"merge 0 of ids .* produces {result}: special tokens are merged only"):
+        read(damaged)
 
 
 def test_tokens_of_characters_must_be_utf8():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -65,3 +67,16 @@ def test_gpt2_is_built_of_the_file_of_r50k(folder: Path, monkeypatch: pytest.Mon
     assert {spell_token_in_letters(token): number for number, token in tok.spec.vocabulary.items(1)} == {
         token: number for token, number in wanted.items() if token != "<|endoftext|>"
     }
+
+
+@pytest.mark.parametrize("module", [None, ModuleType(cache.VOCABULARIES)])
+def test_installed_files_are_found_whatever_module_has_the_name_of_their_package(
+    module: ModuleType | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = folder / cache.VOCABULARIES
+    package.mkdir()
+    (package / "__init__.py").write_text("raise AssertionError('it is imported')")
+    (package / "own.tiktoken").write_bytes(CONTENT)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setitem(sys.modules, cache.VOCABULARIES, module)
+    assert cache.fetch_published(OWN) == CONTENT
