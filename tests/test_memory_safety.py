@@ -660,7 +660,7 @@ def test_an_object_of_a_kernel_that_was_not_made_by_its_constructor() -> None:
         pytest.skip("needs the kernels' sources, to know them")
     done = subprocess.run([sys.executable, "-c", UNMADE], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-300:]
-    assert 0 < int(done.stdout) < 20
+    assert 0 < int(done.stdout) <= 20
 
 
 def test_a_kernels_object_is_not_made_anew(tok: bpe.Tokenizer) -> None:

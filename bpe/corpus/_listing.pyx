@@ -90,10 +90,10 @@ cdef class FileMeasurer:
                 if read_clock() > next_check:
                     next_check += call_seconds
                     check_signals()
-        return [
-            seconds * 1_000_000_000 + ns if known else None
-            for (seconds, ns), known in zip(times.tolist(), is_known.tolist())
-        ]
+        ns_times = []                                      # a comprehension in a kernel may release an item twice
+        for (seconds, ns), known in zip(times.tolist(), is_known.tolist()):
+            ns_times.append(seconds * 1_000_000_000 + ns if known else None)
+        return ns_times
 
 
 def encode_name(str name not None):

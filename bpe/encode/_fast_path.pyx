@@ -528,7 +528,7 @@ cdef class FastOffsetEncoder:
         for i in range(max_tokens):
             end += self.measure(workspace.out.data[i])
         if end > fragment.size:                            # lengths of another vocabulary
-            encoder.give_back(work)
+            encoder.give_back(workspace)
             return None
         for i in range(max_tokens, 0, -1):
             cut = end

@@ -190,6 +190,9 @@ def _list_some(texts: Iterable[str]) -> str:
 
 def _compare_merges(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
     """Find the first merge that differs, compared by the bytes of its tokens, and merges that only one has."""
+    if not are_equal_events(a.events, b.events):
+        yield Difference("merges", "events", "other merges and deletions (PickyBPE)")
+        return
     is_same = np.array_equal(a.merges, b.merges) and np.array_equal(a.merge_results, b.merge_results)
     if not (is_same and _have_same_tokens(a, b)):
         merges_a, merges_b = _list_merges(a), _list_merges(b)
@@ -204,8 +207,6 @@ def _compare_merges(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) 
                 message += f"; merge {index} is {first} in {names[0]}, {second} in {names[1]}"
             yield Difference("merges", "merges", message)
             return
-    if not are_equal_events(a.events, b.events):
-        yield Difference("merges", "events", "other merges and deletions (PickyBPE)")
     if not _are_equal_arrays(a.merge_ranks, b.merge_ranks):
         yield Difference("merges", "merge_ranks", "the same merges, with other ranks")
 
