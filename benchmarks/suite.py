@@ -267,7 +267,8 @@ README_ROWS = (
            "{:.2f} µs"),
     Figure("decode, cl100k, English", "decode", {"corpus": "english"}, make_rate("cold", 1e9), "{:.2f} GB/s",
            rate=True),
-    Figure("load cl100k (bpe: compiled), encode a text", "load", {"vocab": "cl100k"}, bench_load.add_first, "{:.0f} ms"),
+    Figure("load cl100k (bpe: compiled), encode a text", "load", {"vocab": "cl100k"}, bench_load.add_first,
+           "{:.0f} ms"),
 )  # fmt: skip
 
 HEAD = "| task, on one core | bpe | fastest other | ratio | printed by `python benchmarks/…` |\n|---|---|---|---|---|"

@@ -22,7 +22,7 @@ class StoppedError(Exception):
 
 
 def set_poll_interval(Py_ssize_t ids):
-    """Set the ids between two polls, each of which takes the GIL, for tests. Returns returns the previous number."""
+    """Set the ids between two polls, each of which takes the GIL, for tests. Returns the previous number."""
     global poll_interval, min_wait
     previous, poll_interval, min_wait = poll_interval, ids, 0
     return previous

@@ -114,7 +114,7 @@ def dismiss(tuple teams):
 cdef class StartEvent:
     """Takes the place of the `threading.Event` of a thread that has begun; no method of it is Python code."""
 
-    cdef object lock              # held until then
+    cdef object lock              # held until the thread has begun
     cdef bint is_started
 
     def __cinit__(self):
@@ -127,7 +127,7 @@ cdef class StartEvent:
         self.lock.release()
 
     def is_set(self):
-        """Whether it has."""
+        """Whether the thread has begun."""
         return self.is_started
 
     def wait(self, timeout=None):

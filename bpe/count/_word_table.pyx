@@ -432,7 +432,7 @@ cdef class WordTable:
 
 
 def set_call_seconds(double seconds):
-    """Set how long a call that counts a file goes on, for tests. Returns returns the previous number."""
+    """Set how long a call that counts a file goes on, for tests. Returns the previous number."""
     global call_seconds
     previous, call_seconds = call_seconds, seconds
     return previous

@@ -640,7 +640,7 @@ cdef bint encode_text(Encoder encoder, Workspace workspace, text, CodeUnits* uni
 cdef bint locate_bytes(
     FastOffsetEncoder fast_encoder, const token_t* ids, Py_ssize_t n, Py_ssize_t size, int64_t* span
 ) noexcept nogil:
-    """Set the start and end of each of n tokens in bytes. Returns returns whether they end at `size`."""
+    """Set the start and end of each of n tokens in bytes. Returns whether they end at `size`."""
     cdef const uint32_t* lengths = &fast_encoder.lengths[0] if n else NULL
     cdef size_t limit = fast_encoder.lengths.shape[0]
     cdef int64_t position = 0

@@ -76,7 +76,7 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ca
 
 
 cdef Py_ssize_t split_singly(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* role) noexcept nogil:
-    """Split found pieces one by one while there is room. Returns returns the number of parts."""
+    """Split found pieces one by one while there is room. Returns the number of parts."""
     cdef Py_ssize_t n = 0, start, end
     while feed.next < feed.n_found and n < capacity:
         start, end = feed.start[feed.next], feed.end[feed.next]

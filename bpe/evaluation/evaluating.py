@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 WORD_RULES = {"script": BY_SCRIPT, "spaces": BY_SPACES, "characters": BY_CHARACTERS}
 Words = Literal["script", "spaces", "characters"]
 
-#: A corpus given by files: paths, globs, directories, or `Sources`.
-
 
 class Evaluation(Sequence[TokenizerResult]):
     """How good tokenizers are on corpora: a sequence of `TokenizerResult`, one for each tokenizer.

@@ -80,7 +80,10 @@ def read(data: bytes) -> TokenizerSpec:
 
 
 def read_written(data: bytes, spec: TokenizerSpec) -> TokenizerSpec:
-    """Read the list that was written of a spec. It holds no normalizer; from_clip has it, with ftfy or without."""
+    """Read the list that was written of a spec.
+
+    The list has no normalizer: it gets the spec's if `from_clip` could have made that, else CLIP's without ftfy.
+    """
     normalizers = [build_normalizer(True, True, True, ftfy) for ftfy in (True, False)]
     return read_list(data, spec.normalizer if spec.normalizer in normalizers else normalizers[1])
 

@@ -323,7 +323,10 @@ def _choose_files(folder: Path, names: list[str], requested_format: Format | Non
 def _correct_by_content(
     format_name: str, contents: dict[str, bytes], folder: Path, names: list[str]
 ) -> tuple[str, dict[str, bytes]]:
-    """Return the format and the files of a tokenizer.model that is a rank file; of any other, those given."""
+    """Correct the format of a tokenizer.model: if it is a rank file, return that format and its files.
+
+    Otherwise return the arguments.
+    """
     from bpe.base.utf8 import read_file
 
     if format_name != "sentencepiece" or not looks_like_ranks(contents[SENTENCEPIECE_MODEL]):

@@ -45,7 +45,7 @@ cdef Py_ssize_t huge_window = 1 << 20  # symbols of the windows that a piece is 
 
 
 def set_huge_window(Py_ssize_t symbols):
-    """Set the size of the largest windows, for tests. Returns returns the previous size."""
+    """Set the size of the largest windows, for tests. Returns the previous size."""
     global huge_window
     previous, huge_window = huge_window, symbols
     return previous

@@ -169,7 +169,7 @@ class SpanReader:
             gather(ids, table if len(used_shards) == 1 else table[shard_indices == index], inputs, labels)
 
     def _divide(self, spans: Spans) -> tuple[Spans, NDArray[np.int64]]:
-        """Divide spans at the borders of shards. Returns returns the number of each one's shard."""
+        """Divide spans at the borders of shards; returns the spans, and the index of the shard of each."""
         first = np.searchsorted(self.starts, spans.start, side="right") - 1
         last = np.searchsorted(self.starts, spans.start + spans.length, side="left") - 1
         span_indices = np.repeat(np.arange(len(first)), last - first + 1)
