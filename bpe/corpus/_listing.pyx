@@ -1,4 +1,4 @@
-"""Measuring many files without the GIL: their sizes, which of them begin as only text does, their times.
+"""Measuring many files without the GIL: their sizes, which of them begin as only text does, their stamps.
 
 The first two cost four calls of the system for each file. Python code does the same for a file that is compressed, is
 not regular or cannot be read, and raises the error. `os.stat` would release the GIL for each file, and might wait 5 ms
@@ -24,7 +24,8 @@ from posix.unistd cimport close, pread
 
 cdef extern from "bpe/corpus/_open_file.h" nogil:
     int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
-    int bpe_read_time(const char* path, int64_t* seconds, int64_t* nanoseconds)   # of the last change; -1 for an error
+    # The time is that of the last change; -1 for an error.
+    int bpe_read_stamp(const char* path, int64_t* size, int64_t* seconds, int64_t* nanoseconds)
 
 cdef enum:
     UNKNOWN_SIZE = -1
@@ -33,7 +34,7 @@ cdef double call_seconds = 0.1    # of a call, and between two checks of signals
 
 
 cdef class FileMeasurer:
-    """The sizes of the files of some names, and the times of their last change.
+    """The sizes of the files of some names, and the stamps that show whether a file was changed.
 
     Attributes:
         sizes: int64, in bytes; -1 for a name that Python code has to look at.
@@ -77,23 +78,23 @@ cdef class FileMeasurer:
                     break
                 self.size_rows[i] = measure_file(self.paths[i], &self.record_rows[i])
 
-    def read_times(self):
-        """List the times in ns, as `os.stat` has them; None for what is no local file."""
+    def read_stamps(self):
+        """List the (size, time of the last change in ns) that `os.stat` has; None for what is no local file."""
         cdef double next_check = read_clock() + call_seconds
-        cdef object times = np.zeros((self.n_files, 2), np.int64), is_known = np.zeros(self.n_files, np.bool_)
-        cdef int64_t[:, ::1] time_rows = times
+        cdef object numbers = np.zeros((self.n_files, 3), np.int64), is_known = np.zeros(self.n_files, np.bool_)
+        cdef int64_t[:, ::1] rows = numbers
         cdef byte_t[::1] known_rows = is_known.view(np.uint8)
         cdef size_t i
         with nogil:
             for i in range(self.n_files):
-                known_rows[i] = bpe_read_time(self.paths[i], &time_rows[i, 0], &time_rows[i, 1]) == 0
+                known_rows[i] = bpe_read_stamp(self.paths[i], &rows[i, 0], &rows[i, 1], &rows[i, 2]) == 0
                 if read_clock() > next_check:
                     next_check += call_seconds
                     check_signals()
-        ns_times = []                                      # a comprehension in a kernel may release an item twice
-        for (seconds, ns), known in zip(times.tolist(), is_known.tolist()):
-            ns_times.append(seconds * 1_000_000_000 + ns if known else None)
-        return ns_times
+        stamps = []                                        # a comprehension in a kernel may release an item twice
+        for (size, seconds, ns), known in zip(numbers.tolist(), is_known.tolist()):
+            stamps.append((size, seconds * 1_000_000_000 + ns) if known else None)
+        return stamps
 
 
 def encode_name(str name not None):

@@ -29,12 +29,13 @@ static inline int bpe_get_state(int file, Py_ssize_t *size, int64_t *modified)
     return 0;
 }
 
-/* Read the time of a file's last change, as `os.stat` does; -1, and `errno`. */
-static inline int bpe_read_time(const char *path, int64_t *seconds, int64_t *nanoseconds)
+/* Read the size of a file and the time of its last change, as `os.stat` does; -1, and `errno`. */
+static inline int bpe_read_stamp(const char *path, int64_t *size, int64_t *seconds, int64_t *nanoseconds)
 {
     struct stat status;
     if (stat(path, &status) < 0)
         return -1;
+    *size = (int64_t)status.st_size;
     *seconds = (int64_t)status.BPE_MODIFIED.tv_sec;
     *nanoseconds = (int64_t)status.BPE_MODIFIED.tv_nsec;
     return 0;

@@ -157,17 +157,22 @@ def watch_for_changes(
     """
     if file.kind != "file":
         return None
-    status = os.stat(descriptor_or_path)
-    first_stamp = status.st_size, status.st_mtime_ns
+    first_stamp = read_stamp(descriptor_or_path)
     if stamps is not None and stamps.setdefault(file.name, first_stamp) != first_stamp:
         raise make_changed_error(file.name)
 
     def compare(error: type[BaseException] | None, *_: object) -> None:
-        if error is None and ((status := os.stat(descriptor_or_path)).st_size, status.st_mtime_ns) != first_stamp:
+        if error is None and read_stamp(descriptor_or_path) != first_stamp:
             raise make_changed_error(file.name)
 
     stack.push(compare)
     return first_stamp[0]
+
+
+def read_stamp(descriptor_or_path: int | str) -> tuple[int, int]:
+    """Read the size of a file, and the time of its last change in ns; those of many: `FileMeasurer.read_stamps`."""
+    status = os.stat(descriptor_or_path)
+    return status.st_size, status.st_mtime_ns
 
 
 def count_newlines(file: SourceFile, offset: int) -> int | None:

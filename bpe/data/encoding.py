@@ -376,7 +376,8 @@ class _WriterThread(Workers):
 
 def read_times(sources: Sources) -> list[int | None]:
     """Read the time of the last change of each file, in ns; None for what is no local file."""
-    return FileMeasurer([file.name for file in sources.files]).read_times()
+    stamps = FileMeasurer([file.name for file in sources.files]).read_stamps()
+    return [None if stamp is None else stamp[1] for stamp in stamps]
 
 
 def check_validation_split(sources: Sources, fraction: float) -> None:

@@ -28,8 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.atomic_files import remove_leftovers
+from bpe.corpus._listing import FileMeasurer
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
+from bpe.corpus.streams import read_stamp
 from bpe.count.counting import PartialCounts
 from bpe.count.sealed_files import SealedFormat
 from bpe.count.word_counts import (
@@ -314,8 +316,9 @@ def identify_files(corpus: object) -> list[list[Any]] | None:
     """
     if not isinstance(corpus, Sources) or not corpus.regular:
         return None
-    states = [(file.name, os.stat(file.name)) for file in corpus.files]
-    return [[name, state.st_size, state.st_mtime_ns] for name, state in states]
+    names = [file.name for file in corpus.files]
+    stamps = FileMeasurer(names).read_stamps()
+    return [[name, *(stamp or read_stamp(name))] for name, stamp in zip(names, stamps, strict=True)]
 
 
 def _describe_file(file: list[Any]) -> str:

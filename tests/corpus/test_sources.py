@@ -348,17 +348,17 @@ def test_many_files_are_measured_by_several_threads(tmp_path: Path, monkeypatch:
             bpe.Sources([bad, *paths])
 
 
-def test_times_are_those_of_stat(tmp_path: Path) -> None:
+def test_stamps_are_those_of_stat(tmp_path: Path) -> None:
     """In ns, before 1970 too; None for what is no file."""
-    expected: dict[str, int | None] = {}
+    expected: dict[str, tuple[int, int] | None] = {}
     for time in (0, -1, -1_500_000_001, 10**18 + 7, 1 << 62):
         path = tmp_path / f"{time}.txt"
-        path.touch()
+        path.write_bytes(b"low" * len(expected))
         os.utime(path, ns=(time, time))
-        expected[str(path)] = path.stat().st_mtime_ns
+        expected[str(path)] = path.stat().st_size, path.stat().st_mtime_ns
     expected |= dict.fromkeys(("", "a\0b", "\ud800", "s3://bucket/low.txt", str(tmp_path / "absent")))
-    assert FileMeasurer(list(expected)).read_times() == list(expected.values())
-    assert FileMeasurer([]).read_times() == []
+    assert FileMeasurer(list(expected)).read_stamps() == list(expected.values())
+    assert FileMeasurer([]).read_stamps() == []
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -31,7 +32,7 @@ from bpe.count import counting
 from bpe.count._word_table import set_call_seconds
 from bpe.training import checkpoint as checkpoint_module
 from bpe.training import job as training
-from bpe.training.checkpoint import Checkpoint
+from bpe.training.checkpoint import Checkpoint, identify_files
 
 pytestmark = pytest.mark.usefixtures("quiet", "saves_after_each_block")
 TEXT = "the low lower newest widest, isn't it? aaaa abab aaab 영화를 영화관에서 보지 못한 것을 naïve café "
@@ -453,6 +454,16 @@ def test_missing_or_changed_corpus_files_after_counting(
     shutil.copy(counts, tmp_path / "third.counts")
     with pytest.raises(ValueError, match=r"third.counts exists without its checkpoint .*third, and would be replaced"):
         bpe.train(files=files, num_merges=30, checkpoint=tmp_path / "third")
+
+
+def test_files_are_identified_as_by_stat(files: list[Path]) -> None:
+    """A file that was removed since it was listed is the error of `os.stat`."""
+    sources = bpe.Sources(files)
+    states = [(path, path.stat()) for path in files]
+    assert identify_files(sources) == [[str(path), state.st_size, state.st_mtime_ns] for path, state in states]
+    files[-1].unlink()
+    with pytest.raises(FileNotFoundError, match=re.escape(str(files[-1]))):
+        identify_files(sources)
 
 
 # Refused checkpoints --------------------------------------------------------------------------------------------------
