@@ -102,10 +102,11 @@ static uint32_t bpe_crc32_combine(uint32_t first, uint32_t second, size_t n) {
     return first ^ second;
 }
 
-/* Return the number that, for all parts of a byte string, adds up by XOR to one whose CRC with as many zero bytes after
- * it as the string has is the string's. `crc` is the part's, and `end` where it ends.
+/* Return the CRC of a part of a byte string, moved back over the `end` bytes from the string's start to the part's end.
  *
- * Each zero byte multiplies a CRC by x**8, and the powers of x repeat after 2**32 - 1: so many less n zero bytes undo n.
+ * The XOR of these numbers of all parts, moved on over the size of the string (`bpe_crc32_combine` with 0), is its CRC.
+ * Each zero byte multiplies a CRC by x**8. As the powers of x repeat after 2**32 - 1, n zero bytes are undone by
+ * 2**32 - 1 - n of them.
  */
 static uint32_t bpe_crc32_move_back(uint32_t crc, uint64_t end) {
     const uint64_t period = 0xFFFFFFFFu;

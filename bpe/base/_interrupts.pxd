@@ -6,7 +6,7 @@ cdef extern from *:
 cdef struct Watch:            # the watch of one call in one thread; the ids that the call writes are its clock
     Py_ssize_t next           # ids at the next poll
     double next_time          # before which a poll does not take the GIL, in seconds
-    bint not_main              # this is not the main thread, which alone gets signals
+    bint not_main             # this is not the main thread, which alone gets signals
     const Py_ssize_t* stopped  # not 0 after another thread has stopped the work; or NULL
 
 

@@ -105,7 +105,7 @@ cdef class FileReader:
     cdef Py_ssize_t unit_index         # of its unit
     cdef Py_ssize_t offset             # of the next block in it
     cdef readonly Py_ssize_t n_blocks  # that were given out
-    cdef Py_ssize_t finished_flag        # 1 when all blocks were, or after an error; read without the lock
+    cdef Py_ssize_t finished_flag      # 1 when all blocks were, or after an error; read without the lock
     cdef bint begins_document          # the next block, with a new document
     cdef byte_t* window                # the text before a block's end
     cdef Py_ssize_t window_start       # its offset in the file

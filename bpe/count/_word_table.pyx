@@ -109,7 +109,7 @@ cdef class WordTable:
     def count_file(self, int scanner, FileReader reader not None, uint64_t corpus_position, size_t max_memory):
         """Count the pretokens of some blocks of files; returns the bytes that were read.
 
-        The first file begins at `corpus_position`, each other one 2**FILE_POSITION_BITS after the one before.
+        The first unit begins at `corpus_position`, each other one 2**FILE_POSITION_BITS after the one before.
         The call ends after a tenth of a second, for signals and progress, or when the table takes more than
         `max_memory` bytes.
 
@@ -268,7 +268,7 @@ cdef class WordTable:
         """Count a word at text[start:start + word_size]; `readable` bytes of the text may be read."""
         cdef Key key
         cdef LongKey word
-        if word_size <= 0 or not self.add_to_total(count):        # the key of an empty word means an empty slot
+        if word_size <= 0 or not self.add_to_total(count):  # the key of an empty word means an empty slot
             return 0
         self.counted_until = max(self.counted_until, corpus_position + 1)
         if word_size <= INLINE_BYTES:

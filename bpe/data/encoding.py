@@ -220,7 +220,7 @@ class _ShardJob:
                 before_block=writer.check,  # an error of the writer ends the encoding
                 size_divisor=8 if plan.format.has_row_groups else 1,
             ).encode(
-                # Compressing takes twice as long as encoding.
+                # Of 8 threads 3 encode, since compressing takes about twice as long.
                 -(-3 * threads // 8) if plan.format.compresses else threads,
                 lambda: None if writer.is_writing() else output.open_target(),
             )

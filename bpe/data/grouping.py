@@ -301,7 +301,7 @@ class GroupEncoder:
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)
 
 
-class BlockRow(NamedTuple):
+class _BlockRow(NamedTuple):
     """Where the first document that begins in a block is.
 
     Attributes:
@@ -356,7 +356,7 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
 
     def begin_group(self, *, is_written: bool) -> int:
         """Begin the next group, whose ids a target writes or not; returns the bytes of text after which it ends."""
-        self._rows: list[BlockRow] = []  # of blocks; readers have none
+        self._rows: list[_BlockRow] = []  # of blocks; readers have none
         return self._written_limit if is_written else self._limit
 
     def __next__(self) -> Block | FileReader:
@@ -367,7 +367,9 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
         self._warning.search(block.text, block.source)
         offset = block.resume_offset if block.begins_document else -1
         self._rows.append(
-            BlockRow(block.file_index, offset, block.documents_to_skip, self._earlier_bad_records + block.n_bad_records)
+            _BlockRow(
+                block.file_index, offset, block.documents_to_skip, self._earlier_bad_records + block.n_bad_records
+            )
         )
         return block
 
@@ -417,7 +419,7 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
         n_bad = self._earlier_bad_records + self._sources.skipped
         blocks = zip(block_ids.files.tolist(), block_ids.first_starts.tolist(), block_ids.n_begun.tolist(), strict=True)
         for reader_file, start, n_begun in blocks:
-            row = next(rows) if reader_file < 0 else BlockRow(reader_file, start, 0, n_bad)
+            row = next(rows) if reader_file < 0 else _BlockRow(reader_file, start, 0, n_bad)
             if row.file_index != self._file:
                 self._file, self._next_index = row.file_index, 0
             if n_begun and row.offset >= 0:

@@ -402,8 +402,8 @@ def _describe_source_difference(old_plan: Any, new_plan: Any) -> str:
 
 def _format_line(record: Mapping[str, Any]) -> bytes:
     """Write a record as a line with its checksum."""
-    text = json.dumps(record, separators=(",", ":"))
-    return f'{text[:-1]},"crc32":"{zlib.crc32(text.encode()):08x}"}}\n'.encode()
+    text = _to_json(record)
+    return f'{text[:-1]},"crc32":"{_hash_json(text)}"}}\n'.encode()
 
 
 def _parse_record(line: bytes) -> dict[str, Any]:
@@ -411,12 +411,17 @@ def _parse_record(line: bytes) -> dict[str, Any]:
     record = parse_json(line)
     if not isinstance(record, dict):
         raise FormatError(f"the record is {short_repr(record)}; it must be an object")
-    recorded_crc, expected_crc = record.pop("crc32", None), _hash_record(record)
+    recorded_crc, expected_crc = record.pop("crc32", None), _hash_json(_to_json(record))
     if recorded_crc != expected_crc:
         raise FormatError(f"its crc32 is {short_repr(recorded_crc)}, and the record's is {short_repr(expected_crc)}")
     return record
 
 
-def _hash_record(record: Mapping[str, Any]) -> str:
-    """Compute the checksum of a record, which does not depend on spaces."""
-    return f"{zlib.crc32(json.dumps(record, separators=(',', ':')).encode()):08x}"
+def _to_json(record: Mapping[str, Any]) -> str:
+    """Write a record as JSON without spaces, on which its checksum does not depend."""
+    return json.dumps(record, separators=(",", ":"))
+
+
+def _hash_json(text: str) -> str:
+    """Compute the checksum of the JSON of a record."""
+    return f"{zlib.crc32(text.encode()):08x}"

@@ -194,8 +194,8 @@ def _truncate_to(word_phase: LearnedMerges, vocab_size: int) -> LearnedMerges:
     if n_removed <= 0:
         return word_phase
     n_kept = len(word_phase.merge_counts) - n_removed
-    training = replace(word_phase.record, merges=n_kept, stopped=None)
-    return LearnedMerges(truncate(word_phase.spec, vocab_size), training, word_phase.merge_counts[:n_kept])
+    record = replace(word_phase.record, merges=n_kept, stopped=None)
+    return LearnedMerges(truncate(word_phase.spec, vocab_size), record, word_phase.merge_counts[:n_kept])
 
 
 def _learn_across(

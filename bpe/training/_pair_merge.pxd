@@ -16,7 +16,7 @@ cdef struct Pool:             # the memory of all lists of positions; filled fro
     size_t size
     size_t max_list_size      # a longer list is not written: reading all cells costs less
     size_t max_pairs
-    bint must_recount            # something did not fit: recount before the next merge
+    bint must_recount         # something did not fit: recount before the next merge
 
 cdef struct TrackingPolicy:   # which pairs are tracked, and how they are counted
     count_t threshold         # the least count

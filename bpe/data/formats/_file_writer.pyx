@@ -344,7 +344,9 @@ cdef byte_t* map_piece(Output* output, Piece piece) noexcept nogil:
 
 
 cdef bint extend_file(Output* output, int64_t size) noexcept nogil:
-    """Make the file at least so large, while holding the lock; False if it cannot be. What is too much goes at the end.
+    """Make the file at least `size` bytes large, while holding the lock; False if it cannot be.
+
+    `ShardFile.sync` cuts off what is too much.
     """
     cdef struct_stat status
     return fstat(output.file, &status) == 0 and (status.st_size >= size or ftruncate(output.file, size) == 0)
