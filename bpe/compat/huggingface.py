@@ -512,15 +512,15 @@ class Tokenizer(TokenizerFields):
     def cache_prompts(self, max_bytes: int) -> None:
         """Encode only what is new of long texts that begin as earlier ones did.
 
-        A change of the tokenizer ends that; so does copying or pickling it.
+        A change of the tokenizer ends that. Copies share these texts; a pickled tokenizer is without them.
 
         Args:
             max_bytes: the memory for these texts and their ids.
 
         """
+        self._snapshot().core.cache_prompts(max_bytes)  # takes long where nothing was encoded yet
         with _lock:
             self._state = replace(self._state)  # without the plans that calls have made
-            self._state.core.cache_prompts(max_bytes)
 
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""
