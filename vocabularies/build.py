@@ -14,7 +14,6 @@ It needs setuptools, and downloads nothing else.
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
 import shutil
 import subprocess
@@ -22,7 +21,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bpe.errors import FormatError, with_path
 from bpe.formats.openai_encodings import FILES, PublishedFile
+from bpe.formats.packed import unpack
 from bpe.named.cache import VOCABULARIES, fetch_published
 
 HERE = Path(__file__).resolve().parent
@@ -31,16 +32,14 @@ RANK_FILES = {name: file for name, file in FILES.items() if name.endswith(".tikt
 
 def read_published(folder: Path, name: str, file: PublishedFile) -> bytes | None:
     """Read a rank file of a folder; None if the folder does not have it."""
-    path, packed_path = folder / name, folder / f"{name}.gz"
-    if path.exists():
-        data = path.read_bytes()
-    elif packed_path.exists():
-        path, data = packed_path, gzip.decompress(packed_path.read_bytes())
-    else:
+    path = next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
+    if path is None:
         return None
+    with with_path(path):
+        data = unpack(path.read_bytes())
     sha256 = hashlib.sha256(data).hexdigest()
     if sha256 != file.sha256:
-        raise SystemExit(f"{path} has the SHA-256 {sha256}; that of the published file is {file.sha256}")
+        raise FormatError(f"{path} has the SHA-256 {sha256}; that of the published file is {file.sha256}")
     return data
 
 
@@ -69,10 +68,13 @@ def main() -> None:
         else:
             contents[name] = data
     if not contents:
-        raise SystemExit(f"{options.folder} has none of {', '.join(RANK_FILES)}")
+        raise FormatError(f"{options.folder} has none of {', '.join(RANK_FILES)}")
     build_wheel(contents, options.out)
     print(f"{options.out}: a wheel with {', '.join(contents)}")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (FormatError, OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(str(error)) from None

@@ -22,6 +22,7 @@ import numpy as np
 
 from bpe.base.atomic_files import atomic_write
 from bpe.base.forks import make_lock
+from bpe.base.memory_limits import parse_byte_count
 from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._calls import find_names
@@ -509,18 +510,22 @@ class Tokenizer(TokenizerFields):
         state = self._snapshot()
         return self if rows == state.core.added_tokens else self._from_state(state.with_core(added_rows=rows))
 
-    def cache_prompts(self, max_bytes: int) -> None:
+    def cache_prompts(self, max_bytes: int | str) -> None:
         """Encode only what is new of long texts that begin as earlier ones did.
 
-        A change of the tokenizer ends that; so does copying or pickling it.
+        A change of the tokenizer ends that. Copies share these texts; a pickled tokenizer is without them.
 
         Args:
-            max_bytes: the memory for these texts and their ids.
+            max_bytes: the memory for these texts and their ids, in bytes or as "64M".
+
+        Raises:
+            TypeError, ValueError: for a size of memory that is not one.
 
         """
+        n_bytes = parse_byte_count("max_bytes", max_bytes, 0)
+        self._snapshot().core.cache_prompts(n_bytes)  # takes long where nothing was encoded yet
         with _lock:
             self._state = replace(self._state)  # without the plans that calls have made
-            self._state.core.cache_prompts(max_bytes)
 
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""

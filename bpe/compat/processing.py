@@ -257,7 +257,7 @@ class Plan(PlanFields):
         is_lazy: whether rows stay unresolved until they are read: nothing is padded, or truncated at once.
         encode: encodes a text without special tokens.
         encoder: encodes a short text without special tokens faster, or None.
-        special_encoder: encodes a text with special tokens faster, or None; `kernel` is its own.
+        special_encoder: encodes a text with special tokens faster, or None; `encoder` is its own.
         only_ascii: whether these two take ASCII text only.
         has_no_names: whether `encode` takes any text; otherwise, one without `prefix`. Every text has an empty prefix.
 

@@ -128,8 +128,7 @@ def _check_texts(spec: TokenizerSpec) -> None:
     """Check that special tokens have their names as bytes, and that tokens are UTF-8 where they must be."""
     vocabulary = spec.vocabulary
     for name, token_id in spec.special_tokens.items():
-        is_known = token_id < vocabulary.limit
-        if not is_known or (vocabulary.kinds[token_id] == SPECIAL and vocabulary[token_id] != name.encode()):
+        if vocabulary.kinds[token_id] == SPECIAL and vocabulary[token_id] != name.encode():
             raise FormatError(f"its special token {name!r} is not the token of its id, {token_id}; {_FIX}")
     ids = np.flatnonzero(vocabulary.kinds == SPECIAL if spec.model == "byte" else vocabulary.kinds != UNUSED)
     first_bytes = np.frombuffer(vocabulary.blob, dtype=np.uint8)[vocabulary.offsets[ids]]

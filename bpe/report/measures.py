@@ -5,6 +5,7 @@ The evaluation comes in as `bpe/show/metrics.py` has it: facts by tokenizer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
@@ -106,7 +107,9 @@ def _write_verdict(
         n_tokens = format_number(fewer_metrics["tokens"])
         return f"{corpus}: {better_name} and {worse_name} need the same number of tokens, {n_tokens}."
     if relative_interval is not None and better_name != b[0]:
-        relative_interval = 1 / relative_interval[0], 1 / relative_interval[1]
+        # A bound of 0 means samples without a token of `b`.
+        low, high = (1 / bound if bound else math.inf for bound in relative_interval)
+        relative_interval = low, high
     change, change_interval = format_change(fewer_metrics["tokens"] / more_metrics["tokens"], relative_interval)
     sentence = f"{corpus}: {better_name} needs {change} than {worse_name}{change_interval}"
     key = "bytes_per_token"

@@ -67,15 +67,15 @@ class ReportedTokenizer:
         if int(sizes.sum()) != len(text):
             return self.draw_ids(ids)
         bounds = pairwise(accumulate(sizes.tolist(), initial=0))
-        return [self._token(text[a:b], token_id) for (a, b), token_id in zip(bounds, ids, strict=True)]
+        return [self._make_token(text[a:b], token_id) for (a, b), token_id in zip(bounds, ids, strict=True)]
 
     def draw_ids(self, ids: Iterable[int]) -> list[DrawnToken]:
         """List tokens to draw by their ids."""
         if self.native is not None:
             return draw_ids(self.native, ids)
-        return [self._token(self.get_token(token_id), token_id) for token_id in ids]
+        return [self._make_token(self.get_token(token_id), token_id) for token_id in ids]
 
-    def _token(self, data: bytes, token_id: int) -> DrawnToken:
+    def _make_token(self, data: bytes, token_id: int) -> DrawnToken:
         return DrawnToken(data, token_id, None, not self._adapter.tokens.is_ordinary[token_id])
 
     def count_tokens(self, documents: Sequence[bytes]) -> tuple[NDArray[np.int64], int]:

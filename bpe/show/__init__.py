@@ -4,8 +4,9 @@ Input is a sequence of tokens as bytes or str; output is a str: text for a termi
 which tokens meet them:
 
 - `pieces.py` splits tokens into what is drawn as text, in hexadecimal or as a label, by grapheme clusters;
-- `terminal.py` draws lines for a terminal: `render` colours the tokens of a text (or separates them), `plain` separates
-  tokens of any kind, `use_colour` says whether a stream shows colours, `draw_curve` draws the curve of a training;
+- `terminal.py` draws lines for a terminal: `render` colours the tokens of a text (or separates them), `join_plain`
+  separates tokens of any kind, `use_colour` says whether a stream shows colours, `draw_curve` draws the curve of a
+  training;
 - `html.py` draws spans, tables, cards and boxes for a browser;
 - `views.py` holds the objects that `Tokenizer.show` and `bpe.plots.show_merges` return;
 - `metrics.py` makes tables and bars of an evaluation.

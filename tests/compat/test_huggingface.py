@@ -229,6 +229,40 @@ def test_components_are_set_and_changed_in_place() -> None:
     assert tok.decode([80, 81]) == peer.decode([80, 81])
 
 
+def test_prompts_are_cached_until_the_tokenizer_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_cached: list[int] = []
+    encode = bpe.PromptCache.encode
+    monkeypatch.setattr(bpe.PromptCache, "encode", lambda self, text: n_cached.append(1) or encode(self, text))
+    tokenizer, peer = Tokenizer.from_str(shape("gpt2")), tokenizers.Tokenizer.from_str(shape("gpt2"))
+    text = "the low tower " * 2000
+    assert tokenizer.encode(text).ids == peer.encode(text).ids  # this plan has no cache
+    for changed in (tokenizer, peer):
+        changed.pre_tokenizer.add_prefix_space = True  # noticed by the next call
+    tokenizer.cache_prompts("1M")
+    copied = copy.copy(tokenizer)
+    assert tokenizer.encode(text).ids == copied.encode(text).ids == peer.encode(text).ids
+    assert len(n_cached) == 2
+    for changed in (tokenizer, peer):
+        changed.add_tokens(["tower"])
+    assert tokenizer.encode(text).ids == peer.encode(text).ids
+    assert pickle.loads(pickle.dumps(copied)).encode(text).ids == copied.encode(text).ids
+    assert len(n_cached) == 3
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (-2, "max_bytes is -2"),
+        ("a lot", "max_bytes is 'a lot'"),
+        (1.5, r"max_bytes is 1\.5"),
+        (None, "max_bytes is None"),
+    ],
+)
+def test_sizes_of_prompt_caches_are_checked(size: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        Tokenizer.from_str(shape("gpt2")).cache_prompts(size)
+
+
 def test_merge_truncate_and_pad_encodings() -> None:
     tok, peer = Tokenizer.from_str(shape("roberta")), tokenizers.Tokenizer.from_str(shape("roberta"))
     for growing in (True, False):

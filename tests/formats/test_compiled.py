@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import struct
 import zlib
 from concurrent.futures import ProcessPoolExecutor
@@ -276,6 +277,28 @@ def test_wrong_values_are_refused(section, index, value, message, content):
         index = TOKENIZERS["byte"].n_vocab
     with pytest.raises(ValueError, match=message):
         bpe.Tokenizer(read(change(content, section=section, index=index, value=value)))
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_special_tokens_outside_the_vocabulary_are_refused(name):
+    content = write(TOKENIZERS[name].spec)
+    json_size = struct.unpack_from("<I", content, 32)[0]
+    json_text = content[-json_size:]
+    matches = list(re.finditer(rb'"id": (\d+)', json_text))
+    for match in matches:
+        damaged_json = json_text[: match.start(1)] + b"99999" + json_text[match.end(1) :]
+        header = bytearray(content[:HEADER_SIZE])
+        struct.pack_into("<I", header, 32, len(damaged_json))
+        with pytest.raises(bpe.FormatError, match=r"special token .* has id 99999; ids are from 0 to .* bpe convert"):
+            read(with_checksum(bytes(header) + content[HEADER_SIZE:-json_size] + damaged_json))
+    assert matches or not TOKENIZERS[name].special_tokens
+
+
+@pytest.mark.parametrize("token_id", [-1, 280, 1 << 30])
+def test_unmerged_tokens_outside_the_vocabulary_are_refused(token_id):
+    spec = replace(TOKENIZERS["ignore_merges"].spec, unmerged=np.array([token_id], dtype=np.int32))
+    with pytest.raises(ValueError, match=f"unmerged has id {token_id}, which is not in the vocabulary"):
+        bpe.Tokenizer(read(write(spec)))
 
 
 @pytest.mark.parametrize("name", ["byte", "characters"])

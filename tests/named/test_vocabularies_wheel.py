@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -83,3 +84,22 @@ def test_files_that_are_not_the_published_ones_are_refused(tmp_path) -> None:
     done = run(BUILD, tmp_path, "-o", tmp_path)
     assert f"{tmp_path} has none of r50k_base.tiktoken, p50k_base.tiktoken" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("data", [gzip.compress(b"IQ== 0\n")[:-3], b"\x1f\x8b" + b"?" * 30, b"not gzip"])
+def test_damaged_gzip_data_are_refused_in_words(data, tmp_path) -> None:
+    path = tmp_path / "cl100k_base.tiktoken.gz"
+    path.write_bytes(data)
+    done = run(BUILD, tmp_path, "-o", tmp_path)
+    assert done.returncode == 1
+    (error,) = done.stderr.splitlines()
+    assert error.startswith(str(path))
+    assert "the gzip data is damaged" in error or "has the SHA-256" in error
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path) -> None:
+    (tmp_path / "cl100k_base.tiktoken").mkdir()
+    done = run(BUILD, tmp_path, "-o", tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "cl100k_base.tiktoken" in done.stderr

@@ -12,6 +12,7 @@ from hostile import HOSTILE
 import bpe
 from bpe.report import page_html, write_page
 from bpe.report.charts import Axis, draw_bar_chart, draw_column_chart, draw_line_chart
+from bpe.report.measures import write_verdicts
 from bpe.report.page import escape_json, make_policy
 from bpe.report.panels import cut_beginning
 
@@ -202,3 +203,23 @@ def test_axes_hold_their_values(values, from_zero):
     axis = Axis(values, (0, 100), from_zero=from_zero)
     assert all(-1e-6 <= axis.position(value) <= 100 + 1e-6 for value in [*values, *axis.ticks])
     assert 2 <= len(axis.ticks) <= 12
+
+
+@pytest.mark.parametrize(
+    ("interval", "ending"),
+    [
+        ([1.25, 1.6], "33.3% fewer tokens than b [20.0%, 37.5%]."),
+        ([0.5, 1.6], "33.3% fewer tokens than b [-100.0%, 37.5%, which may be chance]."),
+        ([0.0, 1.6], "33.3% fewer tokens than b [-inf%, 37.5%, which may be chance]."),
+    ],
+)
+def test_a_tokenizer_may_have_no_tokens_for_some_documents(interval, ending):
+    metrics = {
+        "a": {"tokens": 2},
+        "b": {
+            "tokens": 3,
+            "normalized_sequence_length": 1.5,
+            "normalized_sequence_length_interval": interval,
+        },
+    }
+    assert list(write_verdicts(metrics)) == [f"all texts: a needs {ending}"]

@@ -7,7 +7,7 @@ part read, in the order in which they need each other. Writing: `write` checks t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,8 @@ def _build(
     normalizer = None if top["normalizer"] is None else read_normalizer(top["normalizer"])
     is_byte_level, pretokenizer = read_pre_tokenizer(top["pre_tokenizer"], normalizer)
     added_tokens = read_added_tokens(top["added_tokens"], extra_rows, keep_ids, normalizer)
+    if arrays is not None:
+        _check_limit(added_tokens.ids, arrays[0].limit)
     spec = read_model(
         top["model"], "byte" if is_byte_level else "char", added_tokens, pretokenizer, normalizer, list_spans, arrays
     )
@@ -147,6 +149,13 @@ def _build(
         return spec
     with_cl100k = replace(spec, pretokenizer=CL100K)
     return with_cl100k if _compute_fingerprint(with_cl100k) == expected else spec  # else it was changed since
+
+
+def _check_limit(special_ids: Mapping[str, int], limit: int) -> None:
+    """Raise ValueError for a special token that is not in a vocabulary with this limit."""
+    for name, token_id in special_ids.items():
+        if token_id >= limit:
+            raise ValueError(f"special token {short_repr(name)} has id {token_id}; ids are from 0 to {limit - 1}")
 
 
 def _compute_fingerprint(spec: TokenizerSpec) -> str:
