@@ -1,4 +1,4 @@
-"""Loading a vocabulary of OpenAI's, beside the libraries that load it from the same files.
+"""Loading a vocabulary of OpenAI's, beside the libraries that load it from the same files or contain it.
 
     python benchmarks/bench_load.py [--vocab NAME]… [--peer NAME]… [--repeat N] [--near N] [-o OUT.json]
 

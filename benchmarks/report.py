@@ -12,8 +12,11 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, TypeVar
+
+from peers.common import Vocab
 
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[1] / "shared" / "data" / "corpora"
@@ -101,11 +104,11 @@ def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, st
         ranks = Path(folder) / f"{name}_base.tiktoken"
         ranks.write_bytes(gzip.decompress(packed_path.read_bytes()))
         json_path = Path(folder) / f"{name}.json"
-        pattern = {"r50k": "gpt2", "llama": "llama3"}.get(name, name)
-        tok = bpe.Tokenizer.from_tiktoken(ranks, pattern, force=name == "llama")
+        vocab = Vocab(name, str(ranks), str(json_path))
+        tok = bpe.Tokenizer.from_tiktoken(ranks, vocab.pattern, force=name == "llama")
         tok.save(json_path)
         tok.save(json_path.with_suffix(".compiled"))
-        paths[name] = f"{name},{ranks},{json_path}"
+        paths[name] = ",".join(astuple(vocab))
     return paths
 
 
