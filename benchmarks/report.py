@@ -51,6 +51,14 @@ def add_near_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--near", type=float, metavar="N", help=help_)
 
 
+def make_parser(doc: str | None, repeat: int = 5) -> argparse.ArgumentParser:
+    """Make a parser for what every benchmark has: --repeat, with its default, and --output."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=at_least(1), default=repeat, metavar="N", help=f"default {repeat}")
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    return parser
+
+
 def make_peers_parser(
     doc: str | None, peers: Iterable[str], vocabs: str, drawn: str, less: float | None = None
 ) -> argparse.ArgumentParser:
@@ -58,16 +66,14 @@ def make_peers_parser(
 
     `drawn` is what --plot draws; `less` is the default of --less, the megabytes for slower libraries.
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(doc)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help=f"may be repeated; default {vocabs}")
     parser.add_argument("--peer", choices=list(peers), action="append", help="may be repeated; default all")
     if less is not None:
         help_ = f"text for the slower libraries; default {less}"
         parser.add_argument("--less", type=float, default=less, metavar="MB", help=help_)
-    parser.add_argument("--repeat", type=at_least(1), default=5)
     add_near_option(parser)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--plot", type=Path, help=f"draw {drawn}")
     return parser
 
