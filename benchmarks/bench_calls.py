@@ -11,7 +11,6 @@ English if none is named. Korean and Japanese are read as they are, other text w
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import statistics
@@ -27,9 +26,9 @@ from peers.common import SEPARATOR, THREAD_VARIABLES, Vocab
 from report import (
     NAMES,
     VOCAB_NAMES,
-    at_least,
     describe_machine,
     find_corpora,
+    make_parser,
     print_table,
     save_measurements,
     write_vocabularies,
@@ -42,15 +41,13 @@ N_TEXTS = 1000
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, repeat=9)
     parser.add_argument("file", nargs="?", type=Path, help="text, of which the ASCII characters are used")
     parser.add_argument("--corpus", choices=NAMES, action="append", help="may be repeated; default english")
     parser.add_argument(
         "--vocab", choices=(*VOCAB_NAMES, "llama"), action="append", help="may be repeated; default cl100k"
     )
     parser.add_argument("--peer", choices=list(CALLERS), action="append", help="may be repeated; default all")
-    parser.add_argument("--repeat", type=at_least(1), default=9)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     for name in THREAD_VARIABLES:
         os.environ[name] = "1"

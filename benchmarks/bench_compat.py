@@ -18,7 +18,6 @@ takes three to four minutes.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import os
@@ -33,10 +32,10 @@ from typing import Any
 from report import (
     SEPARATOR,
     VOCAB_NAMES,
-    at_least,
     cut_file,
     describe_machine,
     find_corpora,
+    make_parser,
     print_table,
     save_measurements,
     write_vocabularies,
@@ -81,12 +80,10 @@ def time_call(enc: Any, call: Callable[[Any, Any], Any], inputs: list[Any]) -> t
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
     parser.add_argument("--peer", choices=("tiktoken", "transformers"), default="tiktoken")
-    parser.add_argument("--repeat", type=at_least(1), default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

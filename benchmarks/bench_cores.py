@@ -39,6 +39,7 @@ from report import (
     cut_file,
     describe_machine,
     find_corpora,
+    make_parser,
     print_table,
     replace_table,
     save_measurements,
@@ -94,14 +95,13 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     """The command line's options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, repeat=3)
     parser.add_argument("file", nargs="?", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--from", dest="stored", type=Path, metavar="FILE", help="print the tables of a JSON file")
     parser.add_argument("--docs", action="store_true", help="with --from, put them into docs/performance.md instead")
     parser.add_argument("--threads", type=at_least(1), nargs="+", help="default 1, 2, 4, … and all cores")
     parser.add_argument("--rows", nargs="+", choices=TASKS, help="default all")
     parser.add_argument("--table", choices=("scaling", "beside"), help="measure only this table; default both")
-    parser.add_argument("--repeat", type=at_least(1), default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="repeat no call after so many; default 3")
     parser.add_argument("--limit", type=float, default=3600, help="seconds after which no measurement starts")
     parser.add_argument("--times", type=at_least(1), default=8, help="how often the large file has the text; default 8")
@@ -109,7 +109,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="a folder in memory; default /dev/shm")
     parser.add_argument("--disk", type=Path, help="a folder on disk; default that of temporary files")
     parser.add_argument("--vocab", type=Path, help="the rank file of cl100k; default the shared one")
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     return parser.parse_args()
 
 

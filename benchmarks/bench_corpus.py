@@ -16,7 +16,6 @@ English corpus is used. Reading .jsonl.zst needs `pip install 'bytepair[corpus]'
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
@@ -32,6 +31,7 @@ from report import (
     describe_machine,
     find_corpora,
     finish_report,
+    make_parser,
     measure,
     median,
     print_table,
@@ -108,13 +108,11 @@ def repeat_file(path: Path, size: int, folder: Path) -> Path:
 
 def main() -> None:
     """Measure, compare, print tables, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--threads", type=at_least(1), default=2)
     parser.add_argument("--less", type=float, default=20, metavar="MB", help="for the slower libraries; default 20")
     parser.add_argument("--large", type=float, default=1000, metavar="MB", help="text to measure memory; default 1000")
-    parser.add_argument("--repeat", type=at_least(1), default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:

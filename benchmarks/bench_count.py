@@ -15,7 +15,6 @@ libraries are compared word by word, and differences are printed.
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from report import (
     compare_outputs,
     describe_machine,
     find_corpora,
+    make_parser,
     measure,
     median,
     print_table,
@@ -64,11 +64,9 @@ def find_difference(ours: Path, theirs: Path) -> str:
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--threads", type=at_least(1), action="append", help="may be repeated; default 1 and 2")
-    parser.add_argument("--repeat", type=at_least(1), default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     messages: list[str] = []

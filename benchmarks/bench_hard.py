@@ -1,12 +1,12 @@
-"""Encoding texts that are hard for an encoder: a million bytes of one letter, random letters, spaces or CJK.
+"""Encoding texts that are hard for an encoder: a million bytes of one letter, spaces, random letters or brackets.
 
     python benchmarks/bench_hard.py [FILE] [--vocab NAME]… [--kind NAME]… [--peer NAME]… [--size N]… [-o OUT.json]
 
 Every measurement runs in a new process on one core (run.py). The table shows nanoseconds per byte for a new tokenizer's
 first pass and the median of five later ones (two for 4 MB and more), the same for the beginning of FILE in the same
 process (without FILE, of the shared English corpus), and the ratio of the two. "MB more" is the peak memory of the
-first pass without the text, the tokenizer and the ids. In later passes, libraries that cache pretokens of any length
-answer from their cache: the first pass is the one to compare.
+first pass without the text, the tokenizer and an array of ids; lists are included. In later passes, libraries that
+cache pretokens of any length answer from their cache: the first pass is the one to compare.
 
 The ids of the first 20,000 bytes are compared with tiktoken's where it is installed, and all ids are decoded. The run
 fails on a difference, on a text whose later passes take more than LIMIT times as long per byte as the file's, and on a
@@ -50,13 +50,19 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
+    missing: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
         (path,) = find_corpora([options.file] if options.file else [], folder, ("english",))
         for vocab, vocab_text in write_vocabularies(options.vocab or VOCAB_NAMES, folder).items():
             for size in options.size or [1e6]:
                 for kind in options.kind or HARD:
                     for peer in options.peer or ["bpe"]:
+                        if peer in missing or vocab not in TOKENIZERS[peer].vocabs:
+                            continue
                         measured = measure("hard", peer, path, 1, kind, int(size), vocab_text)
+                        if measured.get("absent"):
+                            missing.add(peer)
+                            continue
                         rows.append({"vocab": vocab, "kind": kind, "size": int(size), **measured, "peer": peer})
                         print(f"{vocab} {kind} {size:,.0f} {peer}", file=sys.stderr)
     report(rows)
@@ -64,6 +70,8 @@ def main() -> None:
     failed = [
         f"{row['vocab']}, {row['size']:,} of {row['kind']}: {problem}" for row in rows for problem in find_faults(row)
     ]
+    if missing:
+        print(f"\nNot installed: {', '.join(sorted(missing))}.")
     if failed:
         raise SystemExit("\n".join(failed))
     print("\nAll ids are right; no text exceeds the limits of time and memory.")

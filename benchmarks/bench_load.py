@@ -1,4 +1,4 @@
-"""Loading a vocabulary of OpenAI's, beside the libraries that load it from the same files.
+"""Loading a vocabulary of OpenAI's, beside the libraries that load it from the same files or contain it.
 
     python benchmarks/bench_load.py [--vocab NAME]… [--peer NAME]… [--repeat N] [--near N] [-o OUT.json]
 
@@ -12,7 +12,6 @@ the first text: the fastest other library of each way, in bold, is the one with 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from itertools import chain
@@ -23,13 +22,13 @@ from peers import TOKENIZERS
 from report import (
     VOCAB_NAMES,
     add_near_option,
-    at_least,
     compare_outputs,
     describe_machine,
     describe_output,
     find_fastest_other,
     finish_report,
     is_near,
+    make_parser,
     mark_fastest,
     measure,
     median,
@@ -49,12 +48,10 @@ WAYS = {
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k, o200k")
     parser.add_argument("--peer", choices=sorted({*chain(*WAYS.values())}), action="append", help="default all")
-    parser.add_argument("--repeat", type=at_least(1), default=5)
     add_near_option(parser)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     missing: set[str] = set()

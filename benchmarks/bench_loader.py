@@ -14,7 +14,6 @@ longer than a row.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import at_least, describe_machine, median, print_table, save_measurements
+from report import at_least, describe_machine, make_parser, median, print_table, save_measurements
 
 from bpe.data import Blocks, Packed, TokenShards, torch_collate, write_shards
 
@@ -116,10 +115,8 @@ def measure_packing(folder: Path, n_tokens: int, repeat: int) -> list[dict[str, 
 
 def main() -> None:
     """Measure, print tables, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--tokens", type=at_least(1), default=100, help="millions of tokens; default 100")
-    parser.add_argument("--repeat", type=at_least(1), default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     n_tokens = options.tokens * 10**6
     with tempfile.TemporaryDirectory() as folder:

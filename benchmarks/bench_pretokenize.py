@@ -15,13 +15,12 @@ has no pretokenizer to call, and encoding with a vocabulary of bytes would also 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import at_least, describe_machine, find_corpora, measure, median, print_table, save_measurements
+from report import describe_machine, find_corpora, make_parser, measure, median, print_table, save_measurements
 
 PATTERNS = ("gpt2", "cl100k", "o200k")
 PEERS = ("bpe", "regex", "tokenizers", "gigatoken")
@@ -30,13 +29,11 @@ HEAD = ("corpus", "pattern", "library", "MB", "MB/s", "ratio", "pretokens compar
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text")
     parser.add_argument("--pattern", choices=PATTERNS, action="append", help="may be repeated; default all three")
     parser.add_argument("--size", type=float, default=40, metavar="MB", help="for this package; default 40")
     parser.add_argument("--less", type=float, default=4, metavar="MB", help="for the others; default 4")
-    parser.add_argument("--repeat", type=at_least(1), default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     size, less = int(options.size * 1e6), int(options.less * 1e6)
     rows: list[dict[str, Any]] = []

@@ -38,6 +38,7 @@ from report import (
     at_least,
     describe_machine,
     find_corpora,
+    make_parser,
     print_table,
     save_measurements,
     write_vocabularies,
@@ -56,14 +57,12 @@ LOOP_BYTES = 10_000_000
 
 def main() -> None:
     """Measure, compare, print two tables, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="UTF-8 text")
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
     parser.add_argument("--peer", choices=(*COMPATIBLE, *NATIVE), action="append", help="may be repeated; default all")
     parser.add_argument("--threads", type=at_least(1), action="append", help="may be repeated; default 1, 4 and 16")
     parser.add_argument("--seconds", type=float, default=0.5, help="of a measurement; default 0.5")
-    parser.add_argument("--repeat", type=at_least(1), default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -73,6 +72,8 @@ def main() -> None:
             calls = load_calls(Vocab(*files.split(",")), options.peer or [*COMPATIBLE, *NATIVE], folder)
             for kind, requests in make_requests(text).items():
                 calls_of_kind = {name: call[kind] for name, call in calls.items() if kind in call}
+                if not calls_of_kind:
+                    continue
                 differing = find_differing(calls_of_kind, requests)
                 for n_threads in options.threads or (1, 4, 16):
                     setting = {"vocab": vocab_name, "request": kind, "threads": n_threads}
@@ -100,7 +101,7 @@ def load_calls(vocab: Vocab, names: list[str], folder: str) -> dict[str, dict[st
             calls[name]["chat"] = partial(lambda tok, chat: tok.apply_chat_template(chat)["input_ids"], tokenizer)
         except Exception as error:  # noqa: BLE001  # whatever a library raises that has no chats
             print(f"{name} has no chats: {error!r:.80}", file=sys.stderr)
-    callers, missing = load_callers(vocab, [name.partition(",")[0] for name in NATIVE])
+    callers, missing = load_callers(vocab, [name.partition(",")[0] for name in NATIVE if name in names])
     for name in NATIVE:
         if (caller := callers.get(name.partition(",")[0])) is not None:
             calls[name] = {"short": caller["list"], "long": caller["list"]}

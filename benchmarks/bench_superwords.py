@@ -41,6 +41,7 @@ from report import (
     at_least,
     describe_machine,
     find_corpora,
+    make_parser,
     median,
     print_table,
     save_measurements,
@@ -104,14 +105,12 @@ ENCODED, COMPARED = 10 << 20, 2 << 20
 
 def main() -> None:
     """Measure, print tables, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab-size", type=at_least(257), default=100_000)
     parser.add_argument("--transition", type=at_least(257), default=80_000)
-    parser.add_argument("--repeat", type=at_least(1), default=5)
     parser.add_argument("--encoding", action="store_true", help="only encode, with published vocabularies")
     parser.add_argument("--large", type=at_least(4), metavar="MB", help="only train, on so much text of all corpora")
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,6 @@ FILE, the shared corpora are used.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -25,7 +24,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from report import SEPARATOR, at_least, describe_machine, find_corpora, median, print_table, save_measurements
+from report import (
+    SEPARATOR,
+    at_least,
+    describe_machine,
+    find_corpora,
+    make_parser,
+    median,
+    print_table,
+    save_measurements,
+)
 
 import bpe
 
@@ -46,12 +54,10 @@ def main() -> None:
     if sys.argv[1:2] == ["--child"]:
         print(json.dumps(run_child(*json.loads(sys.argv[2]))))
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, repeat=3)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab-size", type=at_least(4096), default=64_000)
     parser.add_argument("--held", type=at_least(1), default=10, metavar="MB", help="text to encode; default 10")
-    parser.add_argument("--repeat", type=at_least(1), default=3)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draw the three tables as SVG files")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

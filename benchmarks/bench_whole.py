@@ -16,17 +16,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from report import at_least, describe_machine, find_corpora, measure, median
+from report import at_least, describe_machine, find_corpora, make_parser, measure, median
 
 
 def main() -> None:
     """Measure, compare, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab-size", type=at_least(256), default=32000)
     parser.add_argument("--threads", type=at_least(1), default=2)
-    parser.add_argument("--repeat", type=at_least(1), default=5)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         (path,) = find_corpora([options.file] if options.file else [], folder, ["english"])

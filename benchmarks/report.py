@@ -12,8 +12,11 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, TypeVar
+
+from peers.common import Vocab
 
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[1] / "shared" / "data" / "corpora"
@@ -48,6 +51,14 @@ def add_near_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--near", type=float, metavar="N", help=help_)
 
 
+def make_parser(doc: str | None, repeat: int = 5) -> argparse.ArgumentParser:
+    """Make a parser for what every benchmark has: --repeat, with its default, and --output."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=at_least(1), default=repeat, metavar="N", help=f"default {repeat}")
+    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
+    return parser
+
+
 def make_peers_parser(
     doc: str | None, peers: Iterable[str], vocabs: str, drawn: str, less: float | None = None
 ) -> argparse.ArgumentParser:
@@ -55,16 +66,14 @@ def make_peers_parser(
 
     `drawn` is what --plot draws; `less` is the default of --less, the megabytes for slower libraries.
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(doc)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
     parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help=f"may be repeated; default {vocabs}")
     parser.add_argument("--peer", choices=list(peers), action="append", help="may be repeated; default all")
     if less is not None:
         help_ = f"text for the slower libraries; default {less}"
         parser.add_argument("--less", type=float, default=less, metavar="MB", help=help_)
-    parser.add_argument("--repeat", type=at_least(1), default=5)
     add_near_option(parser)
-    parser.add_argument("-o", "--output", type=Path, help="write every measurement as JSON")
     parser.add_argument("--plot", type=Path, help=f"draw {drawn}")
     return parser
 
@@ -101,11 +110,11 @@ def write_vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, st
         ranks = Path(folder) / f"{name}_base.tiktoken"
         ranks.write_bytes(gzip.decompress(packed_path.read_bytes()))
         json_path = Path(folder) / f"{name}.json"
-        pattern = {"r50k": "gpt2", "llama": "llama3"}.get(name, name)
-        tok = bpe.Tokenizer.from_tiktoken(ranks, pattern, force=name == "llama")
+        vocab = Vocab(name, str(ranks), str(json_path))
+        tok = bpe.Tokenizer.from_tiktoken(ranks, vocab.pattern, force=name == "llama")
         tok.save(json_path)
         tok.save(json_path.with_suffix(".compiled"))
-        paths[name] = f"{name},{ranks},{json_path}"
+        paths[name] = ",".join(astuple(vocab))
     return paths
 
 
@@ -138,8 +147,11 @@ def cut_file(path: Path, size: int, folder: str | Path) -> Path:
 
 
 def compare_outputs(rows: Sequence[dict[str, Any]], what: str) -> list[str]:
-    """Note in each row whether its output is this package's (`exact`); list the libraries for which it is not."""
-    our_output = next(row["output"] for row in rows if row["peer"] == "bpe")
+    """Note in each row whether its output is this package's (`exact`); list the libraries for which it is not.
+
+    Without a row of this package, outputs are compared with the first.
+    """
+    our_output = next((row["output"] for row in sorted(rows, key=lambda row: bool(row["peer"] != "bpe"))), None)
     for row in rows:
         row["exact"] = row["output"] == our_output
     names = (f"{row['peer']} {row.get('way', '')}".strip() for row in rows if not row["exact"])
@@ -200,7 +212,7 @@ def finish_report(missing: Iterable[str], differences: Sequence[str]) -> None:
     if missing:
         print(f"\nNot installed: {', '.join(sorted(missing))}.")
     if differences:
-        raise SystemExit("these outputs differ from this package's:\n" + "\n".join(differences))
+        raise SystemExit("these outputs differ from this package's (or the first):\n" + "\n".join(differences))
     print("\nAll outputs are the same.")
 
 

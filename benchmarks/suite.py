@@ -307,6 +307,10 @@ def format_readme_row(figure: Figure, rows: list[Row]) -> str:
         )
         if is_figure and "gave_up" not in row:
             rows_by_way.setdefault((row["peer"], row.get("way", "")), []).append(row)
+    if not any(peer == "bpe" for peer, _ in rows_by_way):
+        task = figure.task.format(megabytes="…")
+        command = f"python benchmarks/suite.py run NAME --only {figure.benchmark} --again"
+        raise SystemExit(f"there is no row of bpe for {task!r}; {command} makes it")
     values = {way: median([{"value": figure.value(row)} for row in rows], "value") for way, rows in rows_by_way.items()}
     our_value = (max if figure.rate else min)(value for (peer, _), value in values.items() if peer == "bpe")
     fastest = find_fastest_other(rows_by_way, figure.value, rate=figure.rate)

@@ -373,6 +373,8 @@ def test_a_row_is_the_median_of_the_fastest_way(suite: Any) -> None:
     row = suite.format_readme_row(suite.make_encoding_figure("English, first pass", "english", "cold"), rows)
     expected = "| encode, cl100k, English, first pass | 500 MB/s | gigatoken 125 MB/s | 4.0 | `bench_encode.py` |"
     assert row == expected
+    with pytest.raises(SystemExit, match=r"no row of bpe for '.*first pass'; .* --only encode --again makes it"):
+        suite.format_readme_row(suite.make_encoding_figure("English, first pass", "english", "cold"), rows[3:5])
 
 
 def test_only_libraries_near_the_fastest_other_one_are_measured_again(suite: Any) -> None:
@@ -394,5 +396,8 @@ def test_a_library_with_another_output_is_marked(suite: Any) -> None:
     assert report.compare_outputs(rows, "english.txt") == ["two: english.txt"]
     assert [report.describe_output([row]) for row in rows] == ["yes", "yes", "no"]
     assert report.describe_output([{"peer": "three"}]) == ""
+    without_ours = [row | {} for row in rows[1:]]
+    assert report.compare_outputs(without_ours, "english.txt") == ["two: english.txt"]
+    assert report.compare_outputs([], "english.txt") == []
     rows_by_peer = {row["peer"]: [row | {"seconds": seconds}] for row, seconds in zip(rows, (3, 2, 1), strict=True)}
     assert report.find_fastest_other(rows_by_peer, operator.itemgetter("seconds")) == "one"

@@ -275,33 +275,14 @@ class Kitoken(Tiktoken):
         return tok.decode
 
 
-class Toktok(Tiktoken):
-    """toktok."""
-
-    name = "toktok"
-    distribution = "toktok-rs"
-    vocabs = ("cl100k", "o200k")
-
-    def load(self, vocab: Vocab, threads: int) -> Any:
-        """By name; the calls of its inner class, which its own interface wraps in Python."""
-        from toktok import _toktok
-
-        self._threads = threads
-        return _toktok.Tokenizer(f"{vocab.name}_base", "")
-
-    def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
-        """Ids and lengths, from arrays."""
-        del way, path
-        ids, offsets = tok.encode_batch_to_numpy(texts, self._threads)
-        return ids, np.diff(offsets)
-
-
 class Quicktok(Tiktoken):
     """quicktok."""
 
     name = "quicktok"
     distribution = "quicktok-v1"
     vocabs = ("cl100k", "o200k")
+    #: Its method from texts and a number of threads to arrays of ids and offsets.
+    batch_method = "encode_batch"
 
     def load(self, vocab: Vocab, threads: int) -> Any:
         """By name."""
@@ -313,8 +294,23 @@ class Quicktok(Tiktoken):
     def encode_corpus(self, tok: Any, way: str, path: str, texts: list[str]) -> Any:
         """Ids and lengths, from arrays."""
         del way, path
-        ids, offsets = tok.encode_batch(texts, self._threads)
+        ids, offsets = getattr(tok, self.batch_method)(texts, self._threads)
         return ids, np.diff(offsets)
+
+
+class Toktok(Quicktok):
+    """toktok."""
+
+    name = "toktok"
+    distribution = "toktok-rs"
+    batch_method = "encode_batch_to_numpy"
+
+    def load(self, vocab: Vocab, threads: int) -> Any:
+        """By name; the calls of its inner class, which its own interface wraps in Python."""
+        from toktok import _toktok
+
+        self._threads = threads
+        return _toktok.Tokenizer(f"{vocab.name}_base", "")
 
 
 class Splintr(Tiktoken):
