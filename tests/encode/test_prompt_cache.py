@@ -132,7 +132,8 @@ def test_ids_are_joined_and_compared() -> None:
     assert [count_common(ids, start, block) for start in (0, 14, 15, len(ids))] == [0, 3, 0, 0]
     block.latest = Block(b"y", 1, arrays[2], 10)
     assert [count_common(ids, start, block) for start in (14, 15, 16)] == [3, 5, 0]
-    for bad_ids in (arrays[0].astype(np.int64), arrays[0][::2], arrays[0].astype(arrays[0].dtype.newbyteorder())):
+    bad_arrays: Any = (arrays[0].astype(np.int64), arrays[0][::2], arrays[0].astype(arrays[0].dtype.newbyteorder()))
+    for bad_ids in bad_arrays:
         with pytest.raises(TypeError, match="uint32"):
             join_ids([], [arrays[0], bad_ids, arrays[0]])
     with pytest.raises(ValueError, match="start is 26"):
