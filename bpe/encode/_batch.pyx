@@ -311,7 +311,7 @@ cdef int add_text(EncodeJob job, CodeUnits text) except -1:
 
 
 cdef Py_ssize_t find_split(EncodeJob job, const CodeUnits* text, Py_ssize_t size) noexcept nogil:
-    """Find a split point of a text soon after one of the multiples of a size, or its length."""
+    """Find a split point of a text soon after one of the multiples of a size; the text's length if there is none."""
     cdef CodeUnits searched = text[0]
     cdef Py_ssize_t position = size, split
     while job.encoder.scanner >= 0 and position + SPLIT_SEARCH_CHARS < text.n:

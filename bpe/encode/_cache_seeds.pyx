@@ -21,7 +21,7 @@ from bpe.merge.tables import find_irregular_tokens
 cdef enum:
     NO_SEED = 0
     SEED = 1                  # for the table of words
-    INNER_SEED = 2          # for the table of parts that do not end a word
+    INNER_SEED = 2            # for the table of parts that do not end a word
     MAX_KEYED_BYTES = 16      # of a word; one that ends in 0xFF has no key
     PREFETCH_AHEAD = 32       # tokens whose lines are prefetched before they are entered
 
@@ -55,7 +55,7 @@ cdef class CacheSeeds:
                 self.n_seeds += 1
 
     cdef int leave_out(self, UnmergedWords words) noexcept:
-        """Drop the seeds that are whole words with tokens of their own."""
+        """Drop the seeds that are unmerged words."""
         cdef Py_ssize_t token, size
         for token in range(self.kinds.shape[0]):
             size = measure_word(self, <token_t>token)

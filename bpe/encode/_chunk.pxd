@@ -14,7 +14,7 @@ next reads it. For "the theory of everything", if the front table has " the" and
     piece       0 "the"   1 " theory"   2 " of"   3 " everything"
     value       0         0             ids       0
     missed      0, 1                                                 short words: at most 8 bytes
-    longer                             3                  longer words, with two keys or a hash
+    longer                                        3                  longer words, with two keys or a hash
 
 A `FragmentEnd` marks where a fragment ends in a chunk: before piece 4 here.
 """

@@ -17,7 +17,7 @@ cdef struct NewWords:         # pieces of a chunk that no table has, which are m
     uint64_t keys[MAX_ROWS][2]  # as for `merge_and_cache`
 
 cdef class PieceEncoder:
-    """Computes the ids of pieces. Immutable once the whole words are set."""
+    """Computes the ids of pieces. Immutable once the unmerged words are set."""
 
     cdef Merger merger
     cdef UnmergedWords unmerged_words  # or None
@@ -41,5 +41,5 @@ cdef inline int merge_piece(
 
 
 cdef inline Cache* select_cache(PieceEncoder piece_encoder, Workspace workspace, int role) noexcept nogil:
-    """Select the cache of pieces; that of inner parts has its own if ends of words are marked."""
+    """Select the cache of a piece; if ends of words are marked, inner parts have one of their own."""
     return &workspace.inner_cache if piece_encoder.marks_word_ends and role == INNER else &workspace.cache

@@ -58,7 +58,7 @@ cdef class Block:
     cdef public Py_ssize_t last_use        # the number of the call that used it last
     cdef public bint is_dropped            # whether the cache does not have it any more
 
-    def __init__(self, bytes window not None, Py_ssize_t size, cnp.ndarray ids not None, Py_ssize_t n_ids):
+    def __cinit__(self, bytes window not None, Py_ssize_t size, cnp.ndarray ids not None, Py_ssize_t n_ids):
         if not 0 <= size <= len(window):
             raise ValueError(f"size is {size}; it must be at least 0 and at most {len(window)}, the window's")
         self.window, self.size, self.ids, self.n_ids = window, size, ids, n_ids
@@ -107,11 +107,15 @@ cdef bint has_window(const CodeUnits* text, Py_ssize_t start, Block block, bint 
 
 def join_ids(list blocks not None, list arrays not None):
     """Join the first of three arrays of ids, the ids of blocks, and the other two: a new array of uint32."""
-    cdef cnp.ndarray head = arrays[0], rest = arrays[1], tail = arrays[2], joined_ids
-    cdef cnp.npy_intp n = get_size(head) + get_size(rest) + get_size(tail)
+    cdef cnp.ndarray head, rest, tail, joined_ids
+    cdef cnp.npy_intp n
     cdef Block block
     cdef token_t* out
+    head, rest, tail = arrays
+    n = get_size(head) + get_size(rest) + get_size(tail)
     for block in blocks:
+        if block is None:
+            raise TypeError("blocks has None; each must be a Block")
         n += get_size(block.ids)
     joined_ids = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT32, 0)
     out = append_ids(<token_t*>cnp.PyArray_DATA(joined_ids), head)
@@ -130,7 +134,7 @@ cdef token_t* append_ids(token_t* out, cnp.ndarray ids) except NULL:
 
 cdef Py_ssize_t get_size(cnp.ndarray ids) except -1:
     """Return the number of ids in an array, which must be contiguous and of uint32."""
-    if ids is None or cnp.PyArray_TYPE(ids) != cnp.NPY_UINT32 or not cnp.PyArray_IS_C_CONTIGUOUS(ids):
+    if ids is None or cnp.PyArray_TYPE(ids) != cnp.NPY_UINT32 or not cnp.PyArray_ISCARRAY_RO(ids):
         raise TypeError("ids are no contiguous array of uint32")
     return cnp.PyArray_SIZE(ids)
 

@@ -1,4 +1,4 @@
-"""Whole words that are a token whatever the merges say, found by their bytes."""
+"""Words that are one token whatever the merges say, found by their bytes."""
 
 from bpe.base._string_index cimport StringIndex, enter_string, find_string, hash_string
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
@@ -22,6 +22,6 @@ cdef class UnmergedWords:
             enter_string(&self.words.table, indices[i], hash_string(&self.words.table, indices[i]))
 
     cdef token_t find(self, const byte_t* word, Py_ssize_t size) noexcept nogil:
-        """Find the token of a whole word, or NO_TOKEN."""
+        """Find the token of an unmerged word, or NO_TOKEN."""
         cdef Py_ssize_t i = find_string(&self.words.table, word, size)
         return self.ids[i] if i >= 0 else NO_TOKEN

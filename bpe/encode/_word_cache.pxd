@@ -107,8 +107,8 @@ cdef class SharedWordTable:
     cdef CachedWords words
     cdef CachedWords inner_parts  # parts of words, except last ones, if ends of words are marked
     cdef int state
-    cdef int log2_lines       # of the number of lines
-    cdef int max_log2_lines   # by the memory given
+    cdef int log2_lines       # log2 of the number of lines
+    cdef int max_log2_lines   # the most that the memory allows
     cdef bint marks_word_ends
 
     cdef char* block[2]       # memory of the lines of both, and of spilled ids
@@ -120,7 +120,7 @@ cdef class SharedWordTable:
 cdef struct Cache:            # the tables that a thread looks words up in
     Line* front               # recent short words: 256 KB, which stay in the second-level cache
     int front_shift           # 64 - log2 of the number of lines: the upper bits of a hash are the index of a line
-    CachedWords* table          # shared with other threads
+    CachedWords* table        # shared with other threads
 
 
 cdef inline uint64_t load_near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:

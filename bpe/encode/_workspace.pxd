@@ -14,7 +14,7 @@ cdef class Workspace:
 
     cdef SharedWordTable table      # shared with other workspaces
     cdef Cache cache          # the cache of whole words
-    cdef Cache inner_cache  # the cache of parts that do not end a word, if ends of words are marked
+    cdef Cache inner_cache    # the cache of parts that do not end a word, if ends of words are marked
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed

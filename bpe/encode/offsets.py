@@ -487,7 +487,6 @@ def truncate(offsets: OffsetEncoder, text: TextLike, max_tokens: int, allowed: f
     engine, pretokenizer = offsets.engine, offsets.engine.spec.pretokenizer
     if engine.spec.normalizer is not None or isinstance(pretokenizer, PipelinePretokenizer):
         return _truncate_by_bisection(engine, text, max_tokens, allowed)
-    text = to_plain_str(text)
     data = to_bytes(text)
     prefix = _find_prefix(engine, data, max_tokens, allowed)
     _, spans = offsets.encode(prefix, allowed, "byte")

@@ -4,7 +4,7 @@ from typing_extensions import Self
 
 class AcrossWordTable:
     def __new__(
-        cls, pairs: NDArray[np.int32], results: NDArray[np.int32], first: int, plain: NDArray[np.uint32]
+        cls, pairs: NDArray[np.int32], results: NDArray[np.int32], first: int, word_tokens: NDArray[np.uint32]
     ) -> Self: ...
     def merge(
         self, ids: NDArray[np.uint32], offsets: NDArray[np.int64]

@@ -37,7 +37,7 @@ cdef class AcrossWordTable:
             pairs: int32 (n, 2): supertokens, or `first` + i for a pretoken that is the token `word_tokens[i]`.
             results: int32 (n,): the supertokens.
             first: more than any id of a token.
-            word_tokens: uint32: the token that `first` + i stands for.
+            word_tokens: uint32: token ids, by i.
 
         """
         self.table = MergeTable(pairs, results, np.arange(len(pairs), dtype=np.int32), first + word_tokens.shape[0])

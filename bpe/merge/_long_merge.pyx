@@ -97,7 +97,7 @@ cdef bint merge_by_windows(
             n_tokens = merge_one_window(merges, text + position, ids, size, tokens, scratch, out)
         else:
             n_tokens = merge_one_window(merges, NULL, scratch.symbols + position, size, tokens, scratch, out)
-        count_work(&scratch.watch, size)                         # a token may be long, and merging it takes as long
+        count_work(&scratch.watch, size)                   # a token may be long, and merging it takes as long
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if (
             last != NO_TOKEN and tokens[0] != NO_TOKEN

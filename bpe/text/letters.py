@@ -59,7 +59,7 @@ def list_byte_alphabet() -> tuple[int, ...]:
 
 
 def spell_text_in_letters(text: str) -> str:
-    """Spell the UTF-8 of a text in letters. A byte that is not UTF-8 is a lone surrogate of `decode_losslessly`.
+    """Spell the UTF-8 of a text in letters; a surrogate that `decode_losslessly` made stands for its byte.
 
     >>> spell_text_in_letters("a é")
     'aĠÃ©'
@@ -78,7 +78,7 @@ def spell_token_in_letters(token: bytes) -> str:
 
 
 def measure_utf8(text: str) -> NDArray[np.int64]:
-    """Measure the number of bytes of each character of a text. A lone surrogate of `decode_losslessly` is one byte."""
+    """Measure the bytes of each character of a text; a surrogate that `decode_losslessly` made has one."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     counts = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
     counts[(codes >= 0xDC80) & (codes <= 0xDCFF)] = 1

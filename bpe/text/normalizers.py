@@ -36,7 +36,7 @@ class Normalizer:
 
         """
         _check_str(text)
-        return self._normalize(text)
+        return self._normalize(str.__str__(text))  # a subclass may have other methods
 
     def on_bytes(self, data: bytes) -> bytes:
         """Normalize UTF-8 bytes, as text; bytes that are not UTF-8 stay unchanged."""
@@ -51,6 +51,7 @@ class Normalizer:
         ([1, 2, 3, 5, 6], [1, 2, 3, 4, 6])
         """
         _check_str(text)
+        text = str.__str__(text)
         if convention == "whole":
             return self._align(text)
         result = alignment.align_unchanged(text)

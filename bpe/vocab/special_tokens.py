@@ -250,6 +250,7 @@ class SpecialTokens:
             return plan.search_any.finder.occurs(text)
         if not self._is_exact_in_str:
             return True
+        text = str.__str__(text)  # a subclass may have other methods
         if plan.few_names is not None and len(text) <= _STR_BLOCK_CHARS:  # this holds the GIL
             return any(name in text for name in plan.few_names)
         finder = plan.search_any.finder

@@ -258,6 +258,9 @@ def test_methods_of_a_subclass_of_str_are_not_used(name: str | None) -> None:
         def __len__(self) -> int:
             return 1
 
+        def __contains__(self, _: object) -> bool:
+            return False
+
         def isascii(self) -> bool:
             return True
 

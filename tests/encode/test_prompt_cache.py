@@ -132,11 +132,24 @@ def test_ids_are_joined_and_compared() -> None:
     assert [count_common(ids, start, block) for start in (0, 14, 15, len(ids))] == [0, 3, 0, 0]
     block.latest = Block(b"y", 1, arrays[2], 10)
     assert [count_common(ids, start, block) for start in (14, 15, 16)] == [3, 5, 0]
-    for bad_ids in (arrays[0].astype(np.int64), arrays[0][::2]):
+    bad_arrays: Any = (arrays[0].astype(np.int64), arrays[0][::2], arrays[0].astype(arrays[0].dtype.newbyteorder()))
+    for bad_ids in bad_arrays:
         with pytest.raises(TypeError, match="uint32"):
             join_ids([], [arrays[0], bad_ids, arrays[0]])
     with pytest.raises(ValueError, match="start is 26"):
         count_common(ids, 26, block)
+
+
+def test_arguments_that_lack_a_part_are_refused() -> None:
+    ids: Any = np.arange(5, dtype=np.uint32)
+    lacking: Any = [Block(b"x", 1, ids, 5), None]
+    for n_arrays in (0, 2, 4):
+        with pytest.raises(ValueError, match="unpack"):
+            join_ids(lacking[:1], [ids] * n_arrays)
+    with pytest.raises(TypeError, match="blocks has None"):
+        join_ids(lacking, [ids, ids, ids])
+    with pytest.raises(TypeError, match="argument"):
+        Block.__new__(Block)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("char", CHARS)

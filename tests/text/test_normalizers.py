@@ -335,3 +335,27 @@ def test_the_base_class_does_nothing() -> None:
         Normalizer()("a")
     with pytest.raises(NotImplementedError):
         Normalizer().align("a")
+
+
+@pytest.mark.parametrize("name", ["ByteLevel", "CollapseWhitespace", "BertNormalizer"])
+def test_methods_of_a_subclass_of_str_are_not_used(name: str) -> None:
+    class Text(str):
+        """Lies about its content."""
+
+        __slots__ = ()
+
+        def encode(self, *_: Any) -> bytes:
+            return b"zz"
+
+        def split(self, *_: Any) -> list[str]:
+            return ["zz"]
+
+        def __getitem__(self, _: Any) -> str:
+            return "z"
+
+        def __iter__(self) -> Any:
+            return iter("zz")
+
+    normalizer, text = getattr(bpe.normalizers, name)(), "Low  \u00e9 "
+    assert normalizer(Text(text)) == normalizer(text)
+    assert normalizer.align(Text(text)).text == normalizer.align(text).text
