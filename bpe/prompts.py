@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base._utf8 import join_utf8
 from bpe.base.forks import make_lock
 from bpe.base.memory_limits import parse_byte_count
 from bpe.base.utf8 import TextLike, decode_losslessly, encode_losslessly, to_bytes
@@ -123,7 +122,7 @@ class PromptCache:
 
         """
         try:
-            return self._encode(text if type(text) is str else _to_utf8(text))
+            return self._encode(text if type(text) is str else to_bytes(text))
         except ValueError as error:
             part_error = error
         self._engine.encode(text, self._allowed)  # raises the error of the whole text
@@ -147,7 +146,7 @@ class PromptCache:
     def _find_blocks(self, text: str | bytes, use: int) -> tuple[list[Block], bytes]:
         """Find the blocks that a text begins with: (they, the UTF-8 of the text after them)."""
         path: list[Block] = []
-        data = _to_utf8(text[follow_latest(self._root, text, 0, use, path) :])
+        data = to_bytes(text[follow_latest(self._root, text, 0, use, path) :])
         start = 0
         while True:
             block = path[-1] if path else self._root
@@ -224,13 +223,6 @@ class PromptCache:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._make_copy, ()
-
-
-def _to_utf8(text: TextLike) -> bytes:
-    """Convert a text to UTF-8; a long str that is not ASCII in a third of the time that `to_bytes` takes."""
-    if isinstance(text, str) and len(text) >= MIN_WINDOW_BYTES and not text.isascii():
-        return join_utf8([text])[0].tobytes()
-    return to_bytes(text)
 
 
 def _own(ids: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -14,6 +14,53 @@
 
 #include "bpe/base/_levels.h"
 
+/* Count the characters of valid UTF-8. OUT max_char: a code point of the width in which a str stores them: 0x7F, 0xFF,
+ * 0xFFFF or 0x10FFFF, as PyUnicode_New takes it. */
+static size_t bpe_count_characters(const uint8_t *text, size_t n, uint32_t *max_char) {
+    size_t at = 0, end, n_chars = 0;
+    uint8_t max_byte = 0;
+    while (at < n) { /* counts of 255 bytes fit in a byte, so that the loop is compiled to vectors of bytes */
+        uint8_t some = 0;
+        for (end = n - at < 255 ? n : at + 255; at < end; at++) {
+            some += (text[at] & 0xC0) != 0x80;
+            max_byte = text[at] > max_byte ? text[at] : max_byte;
+        }
+        n_chars += some;
+    }
+    *max_char = max_byte < 0x80 ? 0x7F : max_byte < 0xC4 ? 0xFF : max_byte < 0xF0 ? 0xFFFF : 0x10FFFF;
+    return n_chars;
+}
+
+/* Write the code points of valid UTF-8 as units of 1, 2 or 4 bytes, of which each has the width it needs. */
+static inline void bpe_decode_utf8_as(const uint8_t *text, size_t n, int width, void *out) {
+    size_t at = 0, i = 0;
+    while (at < n) {
+        uint32_t code = text[at];
+        if (code < 0x80) {
+            at++;
+        } else if (code < 0xE0) {
+            code = (code & 0x1F) << 6 | (text[at + 1] & 0x3F);
+            at += 2;
+        } else if (code < 0xF0) {
+            code = (code & 0x0F) << 12 | (uint32_t)(text[at + 1] & 0x3F) << 6 | (text[at + 2] & 0x3F);
+            at += 3;
+        } else {
+            code = (code & 0x07) << 18 | (uint32_t)(text[at + 1] & 0x3F) << 12 | (uint32_t)(text[at + 2] & 0x3F) << 6 |
+                   (text[at + 3] & 0x3F);
+            at += 4;
+        }
+        if (width == 1) ((uint8_t *)out)[i++] = (uint8_t)code;
+        else if (width == 2) ((uint16_t *)out)[i++] = (uint16_t)code;
+        else ((uint32_t *)out)[i++] = code;
+    }
+}
+
+static void bpe_decode_utf8(const uint8_t *text, size_t n, int width, void *out) {
+    if (width == 1) bpe_decode_utf8_as(text, n, 1, out);
+    else if (width == 2) bpe_decode_utf8_as(text, n, 2, out);
+    else bpe_decode_utf8_as(text, n, 4, out);
+}
+
 /* Return the start of the first sequence that is not UTF-8, or n. */
 static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
     size_t at = 0, size, i;

@@ -1,15 +1,23 @@
-"""Convert the characters of a str to UTF-8 without the GIL, and validate the UTF-8 of text files.
+"""Convert between the characters of a str and UTF-8 without the GIL, and validate the UTF-8 of text files.
 
-`str.encode` would create an object while holding the GIL, and `PyUnicode_AsUTF8AndSize` would attach a second copy to
+`str.encode` and `bytes.decode` hold the GIL all the time, and `PyUnicode_AsUTF8AndSize` would attach a second copy to
 the str for its lifetime. Every function takes time linear in the text.
 """
 
 import numpy as np
 
 from bpe.base._cpu cimport follow_vector_level
+from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport byte_t
-from libc.stdint cimport int64_t
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy
+
+cdef extern from "Python.h":
+    int _PyBytes_Resize(PyObject** data, Py_ssize_t size) except -1
+    object PyUnicode_DecodeUTF8(const char* data, Py_ssize_t size, const char* errors)
+    object PyUnicode_New(Py_ssize_t size, uint32_t max_char)
 
 cdef extern from "bpe/base/_transcode.h" nogil:
     byte_t* bpe_transcode(const void* text, int width, size_t n, byte_t* out)
@@ -18,6 +26,8 @@ cdef extern from "bpe/base/_transcode.h" nogil:
 
 cdef extern from "bpe/base/_utf8.h" nogil:
     size_t bpe_bad_utf8(const byte_t* text, size_t n)
+    size_t bpe_count_characters(const byte_t* text, size_t n, uint32_t* max_char)
+    void bpe_decode_utf8(const byte_t* text, size_t n, int width, void* out)
     void bpe_use_level_utf8(int level)
 
 
@@ -78,6 +88,56 @@ def join_utf8(list texts):
         i += 1
         ends[i] = at
     return joined[:at], offsets[: i + 1]
+
+
+def encode_utf8(str text not None):
+    """Encode a str as `to_utf8` does: bytes, written without the GIL."""
+    cdef CodeUnits units = get_code_units(text)
+    cdef Py_ssize_t size = max_utf8_size(&units)
+    cdef PyObject* data
+    cdef byte_t* out
+    encoded = PyBytes_FromStringAndSize(NULL, size + (UTF8_PADDING if units.width else 0))
+    out = <byte_t*>PyBytes_AS_STRING(encoded)
+    with nogil:
+        ask_for_huge_pages(out, size)
+        if units.width:
+            size = to_utf8(&units, out)
+        else:
+            memcpy(out, units.data, size)
+    if not units.width:
+        return encoded
+    Py_INCREF(encoded)
+    data, encoded = <PyObject*>encoded, None       # `_PyBytes_Resize` needs the only reference
+    try:
+        _PyBytes_Resize(&data, size)
+        return <object>data
+    finally:
+        Py_XDECREF(data)
+
+
+def decode_utf8(bytes data not None, str errors not None):
+    """Decode UTF-8 to a str, as `data.decode("utf-8", errors)` does; valid UTF-8 is decoded without the GIL."""
+    cdef Py_ssize_t size = len(data), n_chars = 0
+    cdef const byte_t* text = <const byte_t*><const char*>data
+    cdef byte_t* out
+    cdef bint is_valid
+    cdef int width
+    cdef uint32_t max_char = 0
+    with nogil:
+        is_valid = is_utf8(text, size)
+        if is_valid:
+            n_chars = bpe_count_characters(text, size, &max_char)
+    if not is_valid or n_chars == 0:
+        return PyUnicode_DecodeUTF8(<const char*>text, size, errors.encode())
+    decoded = PyUnicode_New(n_chars, max_char)
+    width, out = PyUnicode_KIND(decoded), <byte_t*>PyUnicode_DATA(decoded)
+    with nogil:
+        ask_for_huge_pages(out, n_chars * width)
+        if max_char < 0x80:
+            memcpy(out, text, size)
+        else:
+            bpe_decode_utf8(text, size, width, out)
+    return decoded
 
 
 def find_invalid_utf8(const byte_t[::1] text):

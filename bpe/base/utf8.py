@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from bpe.base._utf8 import find_invalid_utf8
+from bpe.base._utf8 import encode_utf8, find_invalid_utf8
 from bpe.base.offsets import compute_offsets
 from bpe.errors import describe
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TextLike = str | bytes | bytearray | memoryview
 
+#: The characters of a str from which it is converted without the GIL, so that other threads run meanwhile.
+_MIN_CHARS_WITHOUT_GIL = 1 << 14
 #: The largest file that is read into memory at once, unless its reader knows larger ones.
 MAX_FILE_BYTES = 1 << 30
 #: UTF-8 inside the package: bytes, or a view of a buffer.
@@ -42,10 +44,13 @@ def to_bytes(text: TextLike) -> bytes:
 
     """
     if isinstance(text, str):
+        text = str.__str__(text)  # a subclass may have other methods
+        if len(text) >= _MIN_CHARS_WITHOUT_GIL:
+            return encode_utf8(text)
         try:
-            return str.encode(text)  # a subclass may have another `encode`
+            return text.encode()
         except UnicodeEncodeError:
-            return str.encode(text, "utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
     if type(text) is bytes:
         return text
     if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ is one too, but kernels do not take it

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
-from bpe.base.utf8 import TextLike, compute_byte_offsets, decode_losslessly, to_bytes, to_plain_str
+from bpe.base.utf8 import TextLike, compute_byte_offsets, decode_losslessly, find_utf8_error, to_bytes, to_plain_str
 from bpe.encode import _offsets
 from bpe.encode._fast_path import FastOffsetEncoder
 from bpe.encode.engine import Engine
@@ -87,13 +87,10 @@ class OffsetEncoder:
         if isinstance(self.engine.spec.pretokenizer, PipelinePretokenizer):
             return self.encode_with_word_numbers(text, allowed, unit, "whole")[:2]
         data = to_bytes(self.engine.check_text(text))
-        if self._tokens_are_text and (unit == "byte" or _has_whole_characters(text)):
+        if self._tokens_are_text:
             ids = self.engine.encode(data, allowed)
-            lengths = self.engine.spec.vocabulary.lengths
-            spans = _offsets.locate_in_bytes(ids, lengths, 0)
-            if len(ids) and spans[-1, 1] == len(data):
-                if unit == "char":
-                    _offsets.convert_to_characters(data, spans)
+            spans = self._locate_parts(text, data, ids, unit)
+            if spans is not None:
                 return ids, spans
         return self._encode_by_pretokens(text, data, allowed, unit)
 
@@ -152,11 +149,17 @@ class OffsetEncoder:
             return self.fast_encoder.encode(text, True)
         data = to_bytes(text)
         ids = self.engine.encode(data, allowed)
+        spans = self._locate_parts(text, data, ids, "char")
+        return None if spans is None else (ids, spans)
+
+    def _locate_parts(
+        self, text: TextLike, data: bytes, ids: NDArray[np.uint32], unit: Unit
+    ) -> NDArray[np.int64] | None:
+        """Find the spans of tokens that are all of a text, whose UTF-8 is `data`; None if they are not."""
         spans = _offsets.locate_in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
-        if not _has_whole_characters(text) or not len(ids) or spans[-1, 1] != len(data):
+        if not len(ids) or spans[-1, 1] != len(data) or (unit == "char" and not _count_characters(text, data, spans)):
             return None
-        _offsets.convert_to_characters(data, spans)
-        return ids, spans
+        return spans
 
     def _encode_unchanged_text(
         self, text: TextLike, allowed: frozenset[str]
@@ -169,7 +172,7 @@ class OffsetEncoder:
         if not self._tokens_are_text or self._must_merge_again or isinstance(pretokenizer, PipelinePretokenizer):
             return None
         data = to_bytes(self.engine.check_text(text))
-        if self.engine.specials.may_occur(data, allowed) or not _has_whole_characters(text):
+        if self.engine.specials.may_occur(data, allowed):
             return None
         segment = Segment(data, finder=pretokenizer)
         starts, ends = segment.bounds()
@@ -178,8 +181,7 @@ class OffsetEncoder:
         word_numbers = _offsets.number_words(spans, starts, ends, len(data))
         if word_numbers is None or not len(ids) or spans[-1, 1] != len(data):
             return None
-        _offsets.convert_to_characters(data, spans)
-        return ids, spans, word_numbers
+        return (ids, spans, word_numbers) if _count_characters(text, data, spans) else None
 
     @cached_property
     def _trim_prefixes(self) -> tuple[bool, ...]:
@@ -420,14 +422,16 @@ def _look_up_tokens(table: NDArray[np.uint32], codes: NDArray[np.uint32]) -> NDA
     return tokens
 
 
-def _has_whole_characters(text: TextLike) -> bool:
-    """Whether a text has neither surrogates nor bytes that are not UTF-8."""
-    try:
-        if isinstance(text, str):
-            return text.isascii() or bool(text.encode())
-        return bool(str(text, "utf-8"))
-    except UnicodeError:
+def _count_characters(text: TextLike, data: bytes, spans: NDArray[np.int64]) -> bool:
+    """Convert spans of all bytes of a text to characters, in place, by counting those of its UTF-8, `data`.
+
+    False where that may count differently: in bytes that are not UTF-8, and in a str with a surrogate pair, which is
+    one character in UTF-8.
+    """
+    if not isinstance(text, str) and find_utf8_error(data) is not None:
         return False
+    _offsets.convert_to_characters(data, spans)
+    return not isinstance(text, str) or bool(spans[-1, 1] == len(text))
 
 
 def _measure_token_texts(spec: TokenizerSpec) -> NDArray[np.int64]:
