@@ -152,6 +152,38 @@ def describe(value: object) -> str:
     return "None" if value is None else f"{short_repr(value)}, {with_article(value)}"
 
 
+class ignore_system_errors:  # noqa: N801 (used like contextlib.suppress)
+    """Ignore an OSError raised in the block, but not the TimeoutError of a signal handler, which may run there.
+
+    >>> import os
+    >>> with ignore_system_errors():
+    ...     os.unlink("no such file")
+
+    """
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        return isinstance(error, OSError) and not _is_of_signal_handler(error)
+
+
+def raise_if_of_signal_handler(error: BaseException) -> None:
+    """Raise an error again that is none of the system or of a file: a TimeoutError without a number."""
+    if _is_of_signal_handler(error):
+        raise error
+
+
+def _is_of_signal_handler(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError) and error.errno is None
+
+
+def add_file_name(error: OSError, path: str, reason: str | None = None) -> OSError:
+    """Make an error of the system that names a file, and a reason instead of the system's, if one is given."""
+    raise_if_of_signal_handler(error)
+    return OSError(error.errno, reason or error.strerror or str(error), path)
+
+
 def check_int(name: str, value: object, min_value: int, max_value: int = COUNT_LIMIT) -> int:
     """Return `value` as an int from `min_value` to `max_value`; else raise TypeError or ValueError with the name."""
     number: int | None = None

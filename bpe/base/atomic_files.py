@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from bpe.errors import add_file_name, ignore_system_errors, raise_if_of_signal_handler
+
 fcntl: Any  # None on Windows
 try:
     import fcntl
@@ -88,10 +90,12 @@ class AtomicFile:
 
     def discard(self) -> None:
         """Close and remove the temporary file. Does nothing to a committed file."""
-        with suppress(OSError):  # data still in the buffer that cannot be written is not wanted either
-            self.file.close()
-        with suppress(OSError):
-            os.unlink(self._temporary_path)
+        try:
+            with ignore_system_errors():  # data still in the buffer that cannot be written is not wanted either
+                self.file.close()
+        finally:
+            with ignore_system_errors():
+                os.unlink(self._temporary_path)
 
 
 @contextmanager
@@ -120,7 +124,7 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        with suppress(OSError):  # some network file systems cannot
+        with ignore_system_errors():  # some network file systems cannot
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -135,7 +139,7 @@ def _remove_leftovers(target: Path) -> None:
     if fcntl is None:
         return
     pattern = re.compile(re.escape(_make_prefix(target)) + r"[0-9a-f]{16}\.tmp")
-    with suppress(OSError):
+    with ignore_system_errors():
         for name in os.listdir(target.parent):
             if pattern.fullmatch(name):
                 _remove_if_unlocked(target.parent / name)
@@ -143,7 +147,7 @@ def _remove_leftovers(target: Path) -> None:
 
 def _remove_if_unlocked(path: Path) -> None:
     """Remove a temporary file that no process has locked."""
-    with suppress(OSError):  # locked, removed by another process, or a file system without locks: leave it
+    with ignore_system_errors():  # locked, removed by another process, or a file system without locks: leave it
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -182,7 +186,8 @@ def _try_lock(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks, where leftovers are never removed
+    except OSError as error:  # a file system without locks, where leftovers are never removed
+        raise_if_of_signal_handler(error)
         return True
     return os.fstat(descriptor).st_nlink > 0
 
@@ -207,9 +212,10 @@ def _copy_permissions(descriptor: int, temporary_path: str, target: Path) -> Non
     mode = stat.S_IMODE(target_status.st_mode)
     try:
         os.fchown(descriptor, -1, target_status.st_gid)
-    except OSError:
+    except OSError as error:
+        raise_if_of_signal_handler(error)
         mode &= ~0o070 | (mode & 0o007) << 3  # the group stays another one: it gets no more than "others" do
-    with suppress(OSError):
+    with ignore_system_errors():
         os.fchown(descriptor, target_status.st_uid, -1)
     os.fchmod(descriptor, mode)
 
@@ -220,7 +226,7 @@ def _name_target_in_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), path) from None
+        raise add_file_name(error, path) from None
 
 
 class _ErrorNamingFile(io.FileIO):

@@ -9,11 +9,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from bpe.base.fast_dataclasses import dataclass
-from bpe.errors import describe
+from bpe.errors import describe, ignore_system_errors
 
 Stage = Literal["count", "index", "merge", "write", "encode", "decode", "shuffle", "verify", "convert"]
 
@@ -307,7 +307,7 @@ class _LineReport(_Report):
 
     def _write(self, parts: list[str], end: str = "") -> None:
         if sys.stderr is not None:
-            with suppress(OSError):  # a closed pipe or a full disk does not end the work
+            with ignore_system_errors():  # a closed pipe or a full disk does not end the work
                 sys.stderr.write(f"bpe: {_STAGE_NAMES[self.stage]}: {', '.join(filter(None, parts))}{end}\n")
                 sys.stderr.flush()
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from bpe._names import SHARD_FORMATS
 from bpe.cli.parsing import replace_with_flags
-from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
+from bpe.errors import FormatError, escape_unprintable, get_log, ignore_system_errors, pluralize
 
 if TYPE_CHECKING:
     from bpe.base.progress import Advance, Stage
@@ -131,7 +131,7 @@ def list_checkpoint_files(args: argparse.Namespace) -> list[str]:
 
 def read_identity(path: str) -> tuple[int, ...] | None:
     """Return a value that changes when the file is replaced; None if there is no file."""
-    with suppress(OSError):
+    with ignore_system_errors():
         status = os.stat(path)
         return status.st_ino, status.st_mtime_ns, status.st_size
     return None
@@ -261,7 +261,7 @@ def replace_closed_streams() -> None:
 
 def print_error(message: str) -> None:
     """Print a line to stderr, or nothing if stderr is closed or full."""
-    with suppress(OSError):
+    with ignore_system_errors():
         sys.stderr.write(escape_unprintable(message) + "\n")
 
 
@@ -270,7 +270,7 @@ def flush_stderr() -> None:
     try:
         sys.stderr.flush()
     except (OSError, ValueError):
-        with suppress(OSError, ValueError):
+        with suppress(ValueError), ignore_system_errors():
             _silence(sys.stderr)
 
 

@@ -27,7 +27,7 @@ from bpe.corpus.contents import (
     needs_first_line,
     warn_about_text,
 )
-from bpe.errors import FormatError, check_choice, pluralize
+from bpe.errors import FormatError, add_file_name, check_choice, pluralize
 
 EncodingErrors = Literal["strict", "replace", "bytes"]
 
@@ -364,7 +364,7 @@ class _CheckedReader:
             try:
                 n_read = self._stream.readinto(target[count:])
             except OSError as error:  # add the file's name
-                raise OSError(error.errno, error.strerror, self._source) from None
+                raise add_file_name(error, self._source) from None
             if not n_read:
                 break
             count += n_read

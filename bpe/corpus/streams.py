@@ -11,7 +11,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,7 +19,7 @@ from bpe.base._team import Crew
 from bpe.corpus.contents import SIGNATURE_BYTES, Compression, find_compression
 from bpe.corpus.listing import SourceFile, import_extra, open_remote
 from bpe.corpus.reading import EncodingErrors, Stream, make_changed_error
-from bpe.errors import FormatError, with_article
+from bpe.errors import FormatError, ignore_system_errors, with_article
 
 #: The number of bytes that are read ahead.
 READ_AHEAD_BYTES = 8 << 20
@@ -240,7 +240,7 @@ class NextFiles:
         return found
 
     def _open(self, index: int, file: SourceFile) -> None:
-        with ExitStack() as stack, suppress(OSError):  # which is raised again when it is the file's turn
+        with ExitStack() as stack, ignore_system_errors():  # which is raised again when it is the file's turn
             stream = stack.enter_context(open_stream(file, 0, None, self._encoding_errors, self._stamps))
             assert isinstance(stream, _ChunkStream)
             stream.start()

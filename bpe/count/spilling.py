@@ -19,7 +19,7 @@ from bpe.base._team import Team
 from bpe.base.offsets import compute_offsets
 from bpe.count._word_list import list_words
 from bpe.count._word_table import WordTable, give_memory_back
-from bpe.errors import COUNT_LIMIT
+from bpe.errors import COUNT_LIMIT, add_file_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,7 +128,7 @@ class Spill:
             self._file.write(array)
         except OSError as error:
             rule = f"{error.strerror} for a temporary file of word counts; set TMPDIR to use another folder"
-            raise OSError(error.errno, rule, self._folder) from None
+            raise add_file_name(error, self._folder, rule) from None
         return position, len(array), array.dtype
 
     def _load(self, stored: _StoredArray, file: Any = None) -> NDArray[Any]:

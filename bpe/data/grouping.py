@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Callable, Collection, Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,7 +32,7 @@ from bpe.data.formats._file_writer import FileTarget
 from bpe.data.plan import find_end_of_text
 from bpe.encode.blocks import BlockIds, encode_next_blocks
 from bpe.encode.engine import BosEos, Engine
-from bpe.errors import get_log, pluralize
+from bpe.errors import get_log, ignore_system_errors, pluralize
 from bpe.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -405,7 +405,7 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
             if file <= previous_file:
                 continue
             n_searched, previous_file, name = n_searched + 1, file, self._sources.files[file].name
-            with suppress(OSError), open(name, "rb") as opened:
+            with ignore_system_errors(), open(name, "rb") as opened:
                 opened.seek(max(start, 0))
                 self._warning.search(opened.read(min(self._warning.count_bytes(), block_ids.disk_bytes)), name)
             if not self._warning.names or n_searched == _MAX_SEARCHED_FILES:

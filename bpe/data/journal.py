@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from bpe.base.atomic_files import atomic_write, sync_folder
-from bpe.errors import FormatError, get_log, pluralize, short_repr
+from bpe.errors import FormatError, add_file_name, get_log, ignore_system_errors, pluralize, short_repr
 from bpe.formats.schema import parse_json
 
 fcntl: Any  # None on Windows
@@ -86,7 +86,7 @@ def lock_folder(out: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
+        with ignore_system_errors():
             os.unlink(out / _LOCK_NAME)  # while the lock is held: see `_lock`
         os.close(descriptor)
 
@@ -188,7 +188,7 @@ class Journal:
                 os.ftruncate(self._descriptor, size)
                 raise
         except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.path)) from None
+            raise add_file_name(error, str(self.path)) from None
         self.steps.append(json.loads(json.dumps(step)))  # as a run that reads it back has it
 
     def record_beginning(self) -> None:
@@ -200,7 +200,7 @@ class Journal:
         )
         if beginning is not None:
             self._header["beginning"] = beginning
-            with suppress(OSError):  # the error of the file is the one to raise
+            with ignore_system_errors():  # the error of the file is the one to raise
                 self._write()
 
     def close(self) -> None:

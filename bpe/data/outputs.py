@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -27,6 +26,7 @@ from bpe.data.journal import Journal, crash_point
 from bpe.data.manifest import ShardEntry
 from bpe.data.plan import TRAIN, VALIDATION, ShardPlan
 from bpe.data.shuffling import Buckets, compute_document_keys, count_buckets
+from bpe.errors import ignore_system_errors
 
 #: After this many bytes of sources the buckets are written to the disk and the journal records their sizes.
 CHECKPOINT_BYTES = 256 << 20
@@ -135,7 +135,7 @@ class ShardOutput:
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         for writer in self._writers.values() if error is not None else ():
-            with suppress(OSError):
+            with ignore_system_errors():
                 writer.discard()
 
 

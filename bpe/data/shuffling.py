@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import compute_offsets
 from bpe.data.loaders.order import GOLDEN, mix_words
-from bpe.errors import FormatError
+from bpe.errors import FormatError, add_file_name
 
 #: The folder of the bucket files, in the output folder.
 BUCKETS_FOLDER = ".buckets"
@@ -247,7 +247,7 @@ def _append(path: Path, array: NDArray[Any]) -> None:
             while len(data):
                 data = data[file.write(data) :]
     except OSError as error:  # a failed write names no file
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        raise add_file_name(error, str(path)) from None
 
 
 def _find_size(path: Path, sync: bool = False) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 
 from bpe.base.atomic_files import atomic_write
 from bpe.batch import TokenBatch, as_id_array
-from bpe.errors import FormatError, short_repr
+from bpe.errors import FormatError, ignore_system_errors, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -216,7 +216,7 @@ def _read_npy_pieces(head: bytes, file: BinaryIO, path: str) -> tuple[int, Itera
 
 def _count_bytes_left(file: BinaryIO) -> int:
     """Count the bytes of a regular file that are not read yet; -1 for any other file."""
-    with suppress(OSError, ValueError):  # a file object without a descriptor
+    with suppress(ValueError), ignore_system_errors():  # a file object without a descriptor
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode):
             return status.st_size - file.tell()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpe.base.fast_dataclasses import replace
-from bpe.errors import FormatError, check_choice, get_log, short_repr, with_path
+from bpe.errors import FormatError, check_choice, get_log, ignore_system_errors, short_repr, with_path
 from bpe.formats.packed import read_first_bytes
 from bpe.formats.signatures import (
     CHAT_TEMPLATE_FILE,
@@ -382,7 +382,6 @@ def _list_files(folder: Path) -> list[str]:
 
 
 def _is_regular(path: Path) -> bool:
-    try:
+    with ignore_system_errors():
         return stat.S_ISREG(path.stat().st_mode)
-    except OSError:
-        return False
+    return False

@@ -16,12 +16,11 @@ import hashlib
 import os
 import stat
 import sys
-from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
-from bpe.errors import FormatError, get_log, pluralize
+from bpe.errors import FormatError, get_log, ignore_system_errors, pluralize
 from bpe.formats.openai_encodings import PublishedFile
 
 #: The variables that name the folder; the first one that is set decides.
@@ -153,7 +152,7 @@ def _read_cached(path: Path, sha256: str, owners: set[int] | None, *, remove: bo
         log.warning("%s does not have the SHA-256 %s; it is not used", path, sha256)
         return None
     log.warning("%s does not have the SHA-256 %s; it is removed and downloaded again", path, sha256)
-    with suppress(OSError):
+    with ignore_system_errors():
         path.unlink()
     return None
 

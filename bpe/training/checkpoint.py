@@ -43,7 +43,7 @@ from bpe.count.word_counts import (
     read_counts,
     write_counts,
 )
-from bpe.errors import FormatError, describe, get_log, pluralize, short_repr
+from bpe.errors import FormatError, describe, get_log, pluralize, raise_if_of_signal_handler, short_repr
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count. Tokens are numbered from 0.
 Merges = NDArray[np.int64]
@@ -126,6 +126,7 @@ class Checkpoint:
         try:
             counts = WordCounts.load(self.counts_path)
         except (OSError, FormatError) as error:
+            raise_if_of_signal_handler(error)
             log.warning("the counts of the checkpoint cannot be used, so the files are counted again: %s", error)
             return None
         if not _is_current(counts):
@@ -162,6 +163,7 @@ class Checkpoint:
         try:
             write_counts(counts, self.counts_path, resume_state)
         except OSError as error:
+            raise_if_of_signal_handler(error)
             log.warning("the counts so far could not be saved in %s: %s", self.counts_path, error)
         self._last_save = time.monotonic()
         self._save_interval = max(SAVE_EVERY, PAUSE_PER_SAVING * (self._last_save - start_time))
@@ -193,6 +195,7 @@ class Checkpoint:
         try:
             self.save_merges(merges)
         except OSError as error:
+            raise_if_of_signal_handler(error)
             self._last_save = time.monotonic()
             log.warning("the checkpoint %s could not be saved: %s", self.path, error)
 
@@ -227,6 +230,7 @@ class Checkpoint:
         try:
             counts, position = read_counts(self.counts_path)
         except (OSError, FormatError) as error:
+            raise_if_of_signal_handler(error)
             log.warning("the counts so far of the checkpoint cannot be used, so all files are counted: %s", error)
             return None
         if position is None or not _is_position(position) or not _is_current(counts):
@@ -278,7 +282,8 @@ def read_progress(path: PathLike) -> tuple[int, str]:
     """Read how far a checkpoint is: (its number of merges, which counts it has: "", those so far, or all)."""
     try:
         header, merges = _read_checkpoint(path)
-    except (OSError, FormatError):
+    except (OSError, FormatError) as error:
+        raise_if_of_signal_handler(error)
         return 0, ""
     if not os.path.exists(os.fspath(path) + COUNTS_SUFFIX):
         return len(merges), ""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bpe.base.threads import map_ordered
 from bpe.encode.engine import Engine
+from bpe.errors import add_file_name
 from bpe.vocab.spec import TokenizerSpec
 
 #: Bytes of words that are encoded together.
@@ -80,7 +81,7 @@ class ArraySpool:
             self._file.flush()
         except OSError as error:
             rule = f"{error.strerror} for a temporary file of encoded words; set TMPDIR to use another folder"
-            raise OSError(error.errno, rule, tempfile.gettempdir()) from None
+            raise add_file_name(error, tempfile.gettempdir(), rule) from None
         self._arrays.clear()
 
     def take_all(self) -> tuple[NDArray[np.uint8], bool]:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from operator import methodcaller
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,12 +22,16 @@ import pytest
 import bpe
 from bpe.base import _interrupts as interrupts
 from bpe.base._team import Crew
+from bpe.base.atomic_files import AtomicFile
 from bpe.base.threads import run_threads
 from bpe.encode import _batch
+from bpe.errors import add_file_name, ignore_system_errors, raise_if_of_signal_handler
 from bpe.merge._dropout import Dropout
 from bpe.training import trainer as learning
 from bpe.training.config import TrainConfig
 from bpe.vocab.vocabulary import ID_LIMIT
+
+SOURCE = Path(bpe.__file__).parent
 
 POLL_INTERVAL = 100  # ids between two checks for signals, in these tests
 
@@ -182,3 +188,32 @@ def test_ctrl_c_ends_an_endless_loop_of_encoding() -> None:
             assert running.communicate(timeout=120)[0] == "lower\n"
         finally:
             running.kill()
+
+
+# A signal handler may raise TimeoutError, which is an OSError ---------------------------------------------------------
+
+
+def test_only_errors_of_the_system_are_ignored() -> None:
+    for error in (FileNotFoundError(2, "no such file"), TimeoutError(110, "timed out"), OSError("no number")):
+        with ignore_system_errors():
+            raise error
+        raise_if_of_signal_handler(error)
+        assert add_file_name(error, "here").filename == "here"
+    for check in (raise_if_of_signal_handler, partial(add_file_name, path="here")):
+        with pytest.raises(TimeoutError, match="of a handler"):
+            check(TimeoutError("of a handler"))
+    with pytest.raises(TimeoutError, match="of a handler"), ignore_system_errors():
+        raise TimeoutError("of a handler")
+
+
+def test_no_module_suppresses_the_timeout_of_a_handler() -> None:
+    assert [path.name for path in SOURCE.rglob("*.py") if "suppress(OSError" in path.read_text()] == []
+
+
+def test_a_file_is_removed_when_a_handler_interrupts_its_closing(tmp_path: Path) -> None:
+    file = AtomicFile(tmp_path / "ids")
+    file.file.close()
+    file.file = mock.Mock(close=mock.Mock(side_effect=TimeoutError("of a handler")))
+    with pytest.raises(TimeoutError, match="of a handler"):
+        file.discard()
+    assert list(tmp_path.iterdir()) == []

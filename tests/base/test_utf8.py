@@ -1,9 +1,10 @@
-"""Joining texts as UTF-8 against encoding each by itself."""
+"""Conversion of texts to UTF-8 and back, against Python's own."""
 
 from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpe.base._utf8 import join_utf8
+from bpe.base._utf8 import decode_utf8, encode_utf8, join_utf8
 from bpe.base.utf8 import MAX_FILE_BYTES, read_all, read_file, to_bytes
 
 WIDTHS = ["", "low", "x" * 200, "é", "naïve " * 30, "낮은 low", "한" * 100, "😀", "a😀한é" * 40, "\ud83d\ude0a"]
@@ -23,6 +24,36 @@ def test_joined_texts_are_the_bytes_of_each(texts: list[str | bytes]) -> None:
     expected = [to_bytes(text) for text in texts]
     assert data.tobytes() == b"".join(expected)
     assert [data[a:b].tobytes() for a, b in pairwise(offsets)] == expected
+
+
+@given(st.one_of(st.sampled_from(WIDTHS), st.text()), st.sampled_from([0, 1, 5000]))
+def test_a_text_is_encoded_and_decoded_as_by_python(text: str, repeats: int) -> None:
+    text = text * repeats + text
+    data = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+    assert encode_utf8(text) == to_bytes(text) == data
+    decoded = decode_utf8(data, "strict")
+    assert decoded == data.decode()
+    assert hash(decoded) == hash(data.decode())
+    assert sys.getsizeof(decoded) == sys.getsizeof(data.decode())
+
+
+@given(st.binary(), st.sampled_from(["replace", "ignore", "surrogateescape", "strict"]))
+def test_bytes_are_decoded_with_the_error_handler(data: bytes, errors: str) -> None:
+    def try_to_decode(decode: Callable[[bytes, str], str]) -> object:
+        try:
+            return decode(data, errors)
+        except UnicodeDecodeError as error:
+            return error.args
+
+    assert try_to_decode(decode_utf8) == try_to_decode(lambda data, errors: data.decode("utf-8", errors))
+
+
+def test_every_character_is_encoded_and_decoded() -> None:
+    for start in range(0, sys.maxunicode + 1, 1000):
+        text = "".join(map(chr, range(start, min(start + 1000, sys.maxunicode + 1))))
+        data = text.encode("utf-8", "ignore")
+        assert decode_utf8(data, "strict") == data.decode()
+        assert encode_utf8(data.decode()) == data
 
 
 def test_only_str_and_bytes_are_joined() -> None:

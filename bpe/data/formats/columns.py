@@ -26,7 +26,7 @@ from bpe.data.formats.files import ShardFile, Spool, check_ids
 from bpe.data.formats.parquet_footers import MAGIC, FooterBuilder, RowGroupFile
 from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, bound_one_document, find_size
 from bpe.data.formats.shard_format import ShardFormat, ShardWriter
-from bpe.errors import FormatError, short_repr
+from bpe.errors import FormatError, ignore_system_errors, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -293,7 +293,7 @@ class ArrowWriter(ColumnWriter):
         """Remove the temporary files."""
         if self._output is not None:
             self._output.discarded = True
-            with suppress(OSError, ValueError):
+            with suppress(ValueError), ignore_system_errors():
                 self._writer.close()  # else it closes itself later, and reports errors that nobody can handle
         super().discard()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from bpe.base.atomic_files import AtomicFile
 from bpe.base.threads import Part, Result, Workers
 from bpe.data.formats._file_writer import FileTarget, combine_crc32, crc32, write_at
 from bpe.data.formats._mapping import FileMapping
-from bpe.errors import make_id_error
+from bpe.errors import ignore_system_errors, make_id_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -207,7 +206,7 @@ class Spool:
 
     def discard(self) -> None:
         """Remove the file."""
-        with suppress(OSError):
+        with ignore_system_errors():
             self._file.close()
 
 

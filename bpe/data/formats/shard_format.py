@@ -6,7 +6,6 @@ A format is a row of the table `SHARD_FORMATS` (`__init__.py`): its files, dtype
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from bpe.base.atomic_files import sync_folder
 from bpe.data.formats._file_writer import FileTarget, find_document_ends
 from bpe.data.formats.files import ONE_THREAD, ShardFile, Spool, WriterThreads, WrittenFile
 from bpe.data.formats.reading import Shard, split_by_token
-from bpe.errors import check_int
+from bpe.errors import check_int, ignore_system_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -235,7 +234,7 @@ class ShardWriter:
                 spool.discard()
         except BaseException:
             for path in committed_paths:  # part of a shard is no shard
-                with suppress(OSError):
+                with ignore_system_errors():
                     path.unlink()
             self.discard()
             raise
