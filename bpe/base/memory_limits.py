@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from bpe.errors import check_int, short_repr
+from bpe.errors import check_int, raise_if_of_signal_handler, short_repr
 
 _BYTE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -74,8 +74,8 @@ def measure_memory() -> int:
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
-        pass
+    except (OSError, ValueError, AttributeError) as error:
+        raise_if_of_signal_handler(error)
     try:
         import resource
     except ImportError:  # Windows
