@@ -23,7 +23,7 @@ from bpe.corpus.jsonl import check_unique_column, describe_known_names
 from bpe.corpus.listing import SourceFile, import_extra
 from bpe.corpus.records import RecordContext
 from bpe.corpus.streams import FileStamps, open_raw, read_ahead, watch_for_changes
-from bpe.errors import FormatError
+from bpe.errors import FormatError, raise_if_of_signal_handler
 
 #: The bytes of a column that are decoded at once, about, and the bytes of arrays that are read ahead.
 BATCH_BYTES, READ_AHEAD_BYTES = 2 << 20, 16 << 20
@@ -296,6 +296,7 @@ def _as_format_errors(file: SourceFile) -> Iterator[None]:
     except FormatError:
         raise
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+        raise_if_of_signal_handler(error)
         if isinstance(error, OSError) and error.errno is not None:
             raise
         reason = " ".join(str(error).split())

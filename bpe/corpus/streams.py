@@ -19,7 +19,7 @@ from bpe.base._team import Crew
 from bpe.corpus.contents import SIGNATURE_BYTES, Compression, find_compression
 from bpe.corpus.listing import SourceFile, import_extra, open_remote
 from bpe.corpus.reading import EncodingErrors, Stream, make_changed_error
-from bpe.errors import FormatError, ignore_system_errors, with_article
+from bpe.errors import FormatError, ignore_system_errors, raise_if_of_signal_handler, with_article
 
 #: The number of bytes that are read ahead.
 READ_AHEAD_BYTES = 8 << 20
@@ -365,6 +365,7 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
         try:
             decompressed = decompressor.decompress(data, DECOMPRESSED_CHUNK_BYTES)
         except errors as error:
+            raise_if_of_signal_handler(error)
             raise FormatError(
                 f"the {compression} data is damaged before byte {bytes_read} ({error}); copy or download the file "
                 "again",

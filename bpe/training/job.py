@@ -256,8 +256,8 @@ def compute_pair_memory(words: WordArrays, max_memory: int, n_initial: int, max_
     # The process already has the words: `_estimate_memory` adds them to the rest.
     needed = _estimate_memory(resident_bytes - word_bytes, word_bytes, len(words.counts), symbol_bytes)
     if needed > max_memory:
-        # With a higher limit less is spilled, so up to `word_bytes` more of the words is in memory. An eighth is for what
-        # differs from run to run: the heaps of threads, and freed memory that the system has not taken back.
+        # With a higher limit less is spilled, so up to `word_bytes` more of the words is in memory. An eighth is for
+        # what differs from run to run: the heaps of threads, and freed memory that the system has not taken back.
         suggested = (needed + needed // 8 + word_bytes >> 20) + 1 << 20
         raise ValueError(
             f"max_memory is {format_bytes(max_memory)}, but {pluralize(len(words.counts), 'distinct word')} of "
