@@ -43,7 +43,7 @@ class TokenBatch:
 
     __slots__ = ("ids", "offsets")
 
-    ids: NDArray[Any]
+    ids: NDArray[np.uint32]
     offsets: NDArray[np.int64]
 
     def __init__(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> None:
@@ -83,12 +83,12 @@ class TokenBatch:
         return len(self.offsets) - 1
 
     @overload
-    def __getitem__(self, index: int) -> NDArray[Any]: ...
+    def __getitem__(self, index: int) -> NDArray[np.uint32]: ...
 
     @overload
     def __getitem__(self, index: slice) -> TokenBatch: ...
 
-    def __getitem__(self, index: int | slice) -> NDArray[Any] | TokenBatch:
+    def __getitem__(self, index: int | slice) -> NDArray[np.uint32] | TokenBatch:
         """Return the ids of one text, or, for a slice, a batch of consecutive texts. Both are views, not copies.
 
         >>> batch = TokenBatch.from_lists([[1, 2, 3], [], [4]])
@@ -111,7 +111,7 @@ class TokenBatch:
         index %= n
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
-    def __iter__(self) -> Iterator[NDArray[Any]]:
+    def __iter__(self) -> Iterator[NDArray[np.uint32]]:
         bounds = self.offsets.tolist()
         for start, end in pairwise(bounds):
             yield self.ids[start:end]
@@ -166,7 +166,7 @@ class TokenBatch:
         pad_id: int = 0,
         side: Literal["right", "left"] = "right",
         truncate: bool = False,
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return the ids as a padded rectangular array, and the length of each row without its padding.
 
         Args:

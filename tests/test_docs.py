@@ -46,6 +46,7 @@ from bpe.training.merge_rules import TIE_BREAKS
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "README.md").exists())
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]
 PAGES += sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts)
+FIRST_HOUR = ROOT / "docs" / "first_hour"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 RUN = ("python", "pycon", "console", "bash")
 FENCE = re.compile(
@@ -241,6 +242,12 @@ def test_readme_is_short() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 150
     assert [line for line in lines if len(line) > 100] == []
+
+
+def test_pages_of_the_first_hour_are_short() -> None:
+    sizes = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in FIRST_HOUR.glob("*.md")}
+    assert len(sizes) == 5
+    assert max(sizes.values()) < 60
 
 
 def test_readme_has_the_two_commands() -> None:

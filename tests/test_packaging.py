@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import bpe
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -44,6 +46,10 @@ def test_classifiers_name_the_pythons_that_wheels_are_built_for(settings: dict[s
     built = {name[2:].rstrip("-*") for name in settings["tool"]["cibuildwheel"]["build"]}
     assert {name.replace(".", "") for name in declared} == {name.rstrip("t") for name in built}
     assert settings["project"]["requires-python"] == ">=" + min(declared, key=lambda name: int(name[2:]))
+
+
+def test_the_citation_names_the_version() -> None:
+    assert f"\nversion: {bpe.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_tests_of_a_wheel_exist(settings: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ class TokenDecoder:
     def drop_special_in_batch(self, batch: TokenBatch) -> TokenBatch:
         """Drop the special tokens of a batch; ids outside the vocabulary stay."""
         is_kept = ~self._is_special[np.minimum(batch.ids, self.limit)]
-        n_kept_before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(is_kept)))
+        n_kept_before = compute_offsets(is_kept)
         return TokenBatch(batch.ids[is_kept], n_kept_before[batch.offsets])
 
     def decode_bytes(self, ids: Ids) -> bytes:

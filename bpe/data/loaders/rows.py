@@ -19,13 +19,13 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import make_lock
-from bpe.data.loaders.spans import Batch, RowFormat, SpanReader
+from bpe.data.loaders.spans import Batch, Fields, RowFormat, SpanReader
 from bpe.errors import check_choice, check_int, describe, pluralize, short_repr
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ class RowList(list[Batch]):
     """
 
     def __init__(self, batch: Batch) -> None:
-        arrays = [(name, value) for name, value in batch.items() if name not in ("cu_seqlens", "max_seqlen")]
-        super().__init__({name: value[i] for name, value in arrays} for i in range(len(arrays[0][1]) if arrays else 0))
+        fields = cast("Fields", batch)
+        arrays = [(name, value) for name, value in fields.items() if name not in ("cu_seqlens", "max_seqlen")]
+        n_rows = len(arrays[0][1]) if arrays else 0
+        super().__init__(cast("Batch", {name: value[i] for name, value in arrays}) for i in range(n_rows))
         self.batch = batch
 
 

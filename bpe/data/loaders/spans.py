@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,21 @@ from bpe.errors import check_int, check_iterable, describe, short_repr
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
 
-#: A batch: int64 arrays of shape (rows, length); `cu_seqlens` is int32 and 1-D, `max_seqlen` an int.
-Batch = dict[str, Any]
+
+class Batch(TypedDict, total=False):
+    """A batch: the fields that were asked for, of shape (rows, length), or (length,) for one row."""
+
+    input_ids: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    position_ids: NDArray[np.int64]
+    document_ids: NDArray[np.int64]
+    loss_mask: NDArray[np.int64]
+    cu_seqlens: NDArray[np.int32]  # 1-D
+    max_seqlen: int
+
+
+#: The fields of a batch, or of a row, by name.
+Fields = dict[str, Any]
 
 #: The label of a position that does not count in the loss: the default `ignore_index` of PyTorch's cross entropy.
 IGNORED = -100
@@ -137,7 +150,7 @@ class SpanReader:
             mask = np.zeros(shape, dtype=np.int64)
             self._gather(spans, np.empty(shape, dtype=np.int64), mask, masks=True)
             labels[mask == 0] = IGNORED
-        batch: Batch = {"input_ids": inputs, "labels": labels}
+        batch: Fields = {"input_ids": inputs, "labels": labels}
         if "loss_mask" in row_format.fields:
             batch["loss_mask"] = (labels != IGNORED).astype(np.int64)
         if not DOCUMENT_FIELDS.isdisjoint(row_format.fields):
@@ -148,7 +161,7 @@ class SpanReader:
         if "cu_seqlens" in row_format.fields:
             batch.update(cu_seqlens_of_begins(batch["position_ids"] == 0))
         extra_fields = ("max_seqlen",) if "cu_seqlens" in row_format.fields else ()
-        return {name: batch[name] for name in (*row_format.fields, *extra_fields)}
+        return cast("Batch", {name: batch[name] for name in (*row_format.fields, *extra_fields)})
 
     def _gather(self, spans: Spans, inputs: NDArray[np.int64], labels: NDArray[np.int64], *, masks: bool) -> None:
         """Copy the ids of spans, or their loss masks; one call of the kernel for each shard."""
@@ -189,7 +202,7 @@ class SpanReader:
         ), shard_indices[non_empty]
 
 
-def cu_seqlens_of_bounds(bounds: NDArray[np.int64]) -> Batch:
+def cu_seqlens_of_bounds(bounds: NDArray[np.int64]) -> Fields:
     """Make `cu_seqlens` and `max_seqlen` as FlashAttention's functions for sequences of several lengths take them."""
     if bounds[-1] >= 1 << 31:
         raise ValueError(f"the batch has {bounds[-1]} positions; cu_seqlens is int32: at most {(1 << 31) - 1}")
@@ -201,18 +214,19 @@ def join_batches(batches: list[Batch], order: NDArray[np.int64]) -> Batch:
     if len(batches) == 1 and (np.diff(order) == 1).all():
         return batches[0]
     names = [name for name in batches[0] if name not in ("cu_seqlens", "max_seqlen")]
-    batch = {name: np.concatenate([part[name] for part in batches])[order] for name in names}
+    parts = cast("list[Fields]", batches)
+    batch = {name: np.concatenate([part[name] for part in parts])[order] for name in names}
     if "cu_seqlens" in batches[0]:
         begin_masks = []
-        for part in batches:
+        for part in parts:
             is_begin = np.zeros(part["cu_seqlens"][-1], dtype=np.bool_)
             is_begin[part["cu_seqlens"][:-1]] = True
             begin_masks.append(is_begin)
         batch.update(cu_seqlens_of_begins(np.concatenate(begin_masks).reshape(len(order), -1)[order]))
-    return batch
+    return cast("Batch", batch)
 
 
-def cu_seqlens_of_begins(begins: NDArray[np.bool_]) -> Batch:
+def cu_seqlens_of_begins(begins: NDArray[np.bool_]) -> Fields:
     """Find `cu_seqlens` and `max_seqlen` of rows, given the positions where sequences begin."""
     return cu_seqlens_of_bounds(np.append(np.flatnonzero(begins), begins.size))
 
@@ -230,7 +244,8 @@ def collate(rows: Sequence[Batch]) -> Batch:
     ([0, 3, 4, 6], 3)
 
     """
-    batch = dict(getattr(rows, "batch", None) or {name: np.stack([row[name] for row in rows]) for name in rows[0]})
+    fields = cast("Sequence[Fields]", rows)
+    batch = dict(getattr(rows, "batch", None) or {name: np.stack([row[name] for row in fields]) for name in fields[0]})
     if "cu_seqlens" not in batch and "position_ids" in batch:
         batch.update(cu_seqlens_of_begins(batch["position_ids"] == 0))
-    return batch
+    return cast("Batch", batch)

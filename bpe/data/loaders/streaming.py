@@ -22,7 +22,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,8 @@ from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
 from bpe.data.grouping import DocumentGroup, DocumentRun, GroupEncoder, ResumePoint
-from bpe.data.loaders.rows import ROW_LIMIT, VERSION, State, hash_values
-from bpe.data.loaders.spans import IGNORED, Batch, RowFormat, cu_seqlens_of_bounds
+from bpe.data.loaders.rows import ROW_LIMIT, VERSION, RowList, State, hash_values
+from bpe.data.loaders.spans import IGNORED, Batch, Fields, RowFormat, cu_seqlens_of_bounds
 from bpe.encode.engine import BosEos
 from bpe.errors import check_int, check_iterable, describe, short_repr
 from bpe.tokenizer import Tokenizer, check_tokenizer
@@ -117,7 +117,7 @@ class StreamingEncoder:
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the rows."""
         for batch in self.batches(1):
-            yield {name: value[0] for name, value in batch.items() if name not in ("cu_seqlens", "max_seqlen")}
+            yield from RowList(batch)
 
     def batches(
         self,
@@ -401,7 +401,7 @@ class StreamedBatches(Iterator[Batch]):
         if row_format.mask_other_documents:
             labels[begins - 1] = IGNORED
         labels = labels.reshape(n_rows, length)
-        batch: Batch = {"input_ids": inputs, "labels": labels, "loss_mask": (labels != IGNORED).astype(np.int64)}
+        batch: Fields = {"input_ids": inputs, "labels": labels, "loss_mask": (labels != IGNORED).astype(np.int64)}
         bounds = np.union1d(np.arange(n_rows + 1) * length, begins[begins < count])
         sizes = np.diff(bounds)
         batch["position_ids"] = (np.arange(count) - np.repeat(bounds[:-1], sizes)).reshape(n_rows, length)
@@ -409,7 +409,8 @@ class StreamedBatches(Iterator[Batch]):
         document_numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
         batch["document_ids"] = np.repeat(document_numbers, sizes).reshape(n_rows, length)
         extra_fields = cu_seqlens_of_bounds(bounds) if "cu_seqlens" in row_format.fields else {}
-        return {name: batch[name] for name in row_format.fields if name != "cu_seqlens"} | extra_fields
+        fields = {name: batch[name] for name in row_format.fields if name != "cu_seqlens"} | extra_fields
+        return cast("Batch", fields)
 
 
 def add_checksum(state: dict[str, Any]) -> State:

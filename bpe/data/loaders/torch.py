@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -144,7 +144,7 @@ class WorkerBatches(Iterator[Batch]):
         return self
 
     def __next__(self) -> Batch:
-        return CollatedBatch(next(self._batches))
+        return cast("Batch", CollatedBatch(next(self._batches)))
 
     def state_dict(self) -> State:
         """Return the state of this worker."""
@@ -323,7 +323,7 @@ def torch_batches(
     return _make_iterable_class()(source, options)
 
 
-def torch_collate(rows: Sequence[Batch]) -> Batch:
+def torch_collate(rows: Sequence[Batch]) -> dict[str, Any]:
     """Make a batch of tensors of rows from a dataset: `collate_fn` for a DataLoader. See `bpe.data.collate`.
 
     Unlike PyTorch's own, it does not copy rows that one call of `__getitems__` returned.
