@@ -198,8 +198,8 @@ def _read_plain(settings: bytes, arrays: TokenizerSpec) -> TokenizerSpec:
                     pretokenizer = Pretokenizer(name)
                 case ["ignore_merges"]:
                     ignore_merges = True
-                case ["special", token_id, name]:
-                    special_tokens.append((bytes.fromhex(name).decode(), int(token_id)))
+                case ["special", id_text, name]:
+                    special_tokens.append((bytes.fromhex(name).decode(), int(id_text)))
                 case ["role", role, name]:
                     roles[role] = bytes.fromhex(name).decode()
                 case _:
@@ -238,8 +238,10 @@ def _is_plain(spec: TokenizerSpec) -> bool:
     for name, value in vars(spec).items():
         if name not in _PLAIN_FIELDS and (isinstance(value, np.ndarray) or value != getattr(default, name)):
             return False
-    name = None if spec.pretokenizer is None else spec.pretokenizer.name
-    return spec.pretokenizer is None or (name in PATTERNS and spec.pretokenizer == Pretokenizer(name))
+    pretokenizer = spec.pretokenizer
+    if pretokenizer is None:
+        return True
+    return pretokenizer.name in PATTERNS and pretokenizer == Pretokenizer(pretokenizer.name)
 
 
 def _write_plain(spec: TokenizerSpec) -> bytes:
