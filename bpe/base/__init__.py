@@ -13,7 +13,8 @@ the kernels rely on. The files, in the order in which a call uses them:
 - `_ordered_output.pyx`, `_result_pool.pyx`, `_id_array.pyx`: the ids of several threads in one array, and its memory;
 - `_visitor.pyx`: what reads ids as they are written; `_id_lists.pyx`: ids as lists of int;
 - `_aho_corasick.pyx` searching in text, `_binary_search.pxd` in numbers, `_string_index.pyx` among strings;
-  `_slices.pyx` copying strings, `_json.pyx` reading JSON, `_random.pxd` random numbers;
+  `_slices.pyx` copying strings, `_crc32.pyx` (`_crc32.h`) checksums, `_json.pyx` reading JSON, `_random.pxd` random
+  numbers;
 - `atomic_files.py` files written atomically, `memory_limits.py` sizes such as "2G", `progress.py` progress bars,
   `spelling.py` tokens in visible characters, `fast_dataclasses.py` dataclasses whose definition takes no time.
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base._crc32 import crc32
 from bpe.base.progress import Advance, ProgressLike, check_progress, progress_bar
 from bpe.corpus._content_hash import hash_spans
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.data.formats import SHARD_FORMATS
-from bpe.data.formats._file_writer import crc32
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation
 from bpe.data.journal import JOURNAL_NAME

@@ -1,7 +1,7 @@
-"""Words that are tokens, which every word table has from the start.
+"""Words that are tokens, which every word table but the first has from the start.
 
 If merging the bytes of a token gives that token, the word with those bytes has this one id. Such words are entered into
-each new table, so that they are never merged. With an end-of-word mark, a token with the mark is a word, and a token
+each large table, so that they are never merged. With an end-of-word mark, a token with the mark is a word, and a token
 without it goes to the table of parts that do not end a word.
 """
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from bpe.base._bounds cimport check_offsets
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.encode._unmerged_words cimport UnmergedWords
 from bpe.encode._word_cache cimport (
     EMPTY_KEY, MAX_SHORT_WORD, CachedWords, SharedWordTable, enter_word, prefetch_line, hash_word, load_short_key,
 )
@@ -29,39 +28,40 @@ cdef enum:
 cdef class CacheSeeds:
 
     def __cinit__(self, TokenTree tree not None, merges, tokens):
-        """Choose the seeds of a vocabulary: a MergeList and a TokenBytes (bpe/merge/tables.py)."""
-        cdef Py_ssize_t limit = tree.limit, size
-        cdef token_t token
-        cdef const uint8_t[::1] is_irregular = None
+        """Take the tokens of a vocabulary: a MergeList and a TokenBytes (bpe/merge/tables.py)."""
+        cdef Py_ssize_t limit = tree.limit
         check_offsets(tokens.offsets, limit, len(tokens.blob))
         if tokens.ends_word is not None and len(tokens.ends_word) != limit:
             raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
         self.blob, self.offsets = tokens.blob, tokens.offsets
         self.ends, self.mark_size = tokens.ends_word, tokens.mark_size
         self.marks_word_ends = tokens.ends_word is not None
-        self.kinds = np.zeros(limit, dtype=np.uint8)
-        if not tree.is_ordered or not self.blob.shape[0]:
-            return
+        self.tree, self.merges = tree, merges
+
+    cdef int choose(self) except -1:
+        """Choose the seeds, for the first table that gets them."""
+        cdef token_t token
+        cdef Py_ssize_t size
+        cdef const uint8_t[::1] is_irregular = None
+        if self.kinds is not None:
+            return 0
+        self.kinds = np.zeros(self.tree.limit, dtype=np.uint8)
+        if not self.tree.is_ordered or not self.blob.shape[0]:
+            return 0
         if self.marks_word_ends:
-            is_irregular = find_irregular_tokens(merges, tokens.ends_word)
-        for token in range(<token_t>limit):
-            size = measure_word(self, token)
-            if not tree.merges_to_itself[token] or not 0 < size <= MAX_KEYED_BYTES:
-                continue
-            if get_word(self, token)[size - 1] == 0xFF:
-                continue
-            if is_irregular is None or not is_irregular[token]:
+            is_irregular = find_irregular_tokens(self.merges, np.asarray(self.ends))
+        with nogil:
+            for token in range(<token_t>self.tree.limit):
+                size = measure_word(self, token)
+                if not self.tree.merges_to_itself[token] or not 0 < size <= MAX_KEYED_BYTES:
+                    continue
+                if get_word(self, token)[size - 1] == 0xFF or (is_irregular is not None and is_irregular[token]):
+                    continue
+                if self.unmerged_words is not None:
+                    if self.unmerged_words.find(get_word(self, token), size) != NO_TOKEN:
+                        continue
                 self.kinds[token] = INNER_SEED if self.marks_word_ends and not self.ends[token] else SEED
                 self.n_seeds += 1
-
-    cdef int leave_out(self, UnmergedWords words) noexcept:
-        """Drop the seeds that are unmerged words."""
-        cdef Py_ssize_t token, size
-        for token in range(self.kinds.shape[0]):
-            size = measure_word(self, <token_t>token)
-            if self.kinds[token] != NO_SEED and words.find(get_word(self, <token_t>token), size) != NO_TOKEN:
-                self.n_seeds -= 1
-                self.kinds[token] = NO_SEED
         return 0
 
     cdef int sow(self, SharedWordTable table) noexcept nogil:

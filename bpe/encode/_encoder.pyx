@@ -53,6 +53,7 @@ cdef enum:
     POOL_MULTIPLE = 4         # the memory of a freed result that is kept for the next one is so many times the table's
     PRETOKENS_PER_CALL = 256  # that are encoded at once
     SPLIT_SEARCH_BYTES = 256  # bytes in which the split filter looks for a split point
+    FIRST_WORDS = 1 << 9      # for which the first table has room, about
     CONVERT_CHARS = 1024      # characters of a str that are converted to find a split point
 
 
@@ -106,7 +107,7 @@ cdef class Encoder:
         if not len(word_indices):
             return
         self.piece_encoder.unmerged_words = UnmergedWords(blob, offsets, ids, word_indices)
-        self.seeds.leave_out(self.piece_encoder.unmerged_words)
+        self.seeds.unmerged_words = self.piece_encoder.unmerged_words
         if self.split_filter.n_free_bits:
             self.split_filter.add_words(blob, offsets, word_indices)
 
@@ -493,17 +494,26 @@ cdef const SplitTables* get_text_split_tables(Encoder encoder) noexcept nogil:
 
 
 cdef SharedWordTable make_table(Encoder encoder, SharedWordTable old):
-    """Make a larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
-    cdef bint grows = old is not None and old.log2_lines < old.max_log2_lines
-    cdef bint marks_word_ends = encoder.piece_encoder.marks_word_ends
-    cdef SharedWordTable table = SharedWordTable(
-        encoder.max_table_bytes, <size_t>1 << old.log2_lines if old is not None else encoder.seeds.n_seeds,
+    """Make the table that follows another one, or the first one, which is small and empty.
+
+    The second has the vocabulary's tokens too, which takes milliseconds that a process with a few short texts does not
+    pay. Later ones are larger, with the words of `old`; or as large, with the vocabulary's tokens only.
+    """
+    cdef bint marks_word_ends = encoder.piece_encoder.marks_word_ends, grows
+    cdef SharedWordTable table
+    if old is None:
+        return SharedWordTable(encoder.max_table_bytes, FIRST_WORDS, marks_word_ends)
+    encoder.seeds.choose()
+    grows = old.log2_lines < old.max_log2_lines
+    table = SharedWordTable(
+        encoder.max_table_bytes, max(<size_t>1 << old.log2_lines, 0 if old.is_seeded else encoder.seeds.n_seeds),
         marks_word_ends,
     )
+    table.is_seeded = True
     with nogil:
-        if not grows:
+        if not grows or not old.is_seeded:
             encoder.seeds.sow(table)
-        else:
+        if grows:
             copy_words(&table.words, &old.words)
             if marks_word_ends:
                 copy_words(&table.inner_parts, &old.inner_parts)

@@ -27,6 +27,7 @@ The filter is this project's own. Measured with cl100k, cold: Japanese 27 MB/s w
 import numpy as np
 
 from bpe.base._bounds cimport check_offsets
+from bpe.base._memory cimport prefetch
 from bpe.base._types cimport byte_t, token_t
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
@@ -39,6 +40,7 @@ cdef extern from "bpe/encode/_split_filter.h" nogil:
 cdef enum:
     FULL_CELLS = 15           # log2 of the filter's cells while it is filled: 128 KB
     MIN_CELLS = 9             # log2 of its cells when it is folded, at least
+    PREFETCH_AHEAD = 12       # merges between prefetching offsets, then bytes, and reading them
     MAX_BITS = 1 << (FULL_CELLS + 4)    # with more bits set it is given up
 
 
@@ -60,17 +62,29 @@ cdef class SplitFilter:
         The pairs inside a token are those inside its two parts and the one between them, so these are all pairs inside
         tokens.
         """
-        cdef Py_ssize_t i, n = pairs.shape[0], limit = offsets.shape[0] - 1
+        cdef Py_ssize_t i, ahead, n = pairs.shape[0], limit = offsets.shape[0] - 1
         cdef token_t left, right
         check_offsets(offsets, limit, blob.shape[0])
         if n and pairs.shape[1] != 2:
             raise ValueError(f"merges have {pairs.shape[1]} tokens; they must have 2")
+        cdef byte_t[::1] starts_wide = np.zeros(limit + 1, dtype=np.uint8)  # of tokens: with a character of three bytes
         with nogil:
+            for i in range(limit):
+                starts_wide[i] = offsets[i] < offsets[i + 1] and blob[offsets[i]] & 0xF0 == 0xE0
             for i in range(n):
+                ahead = min(i + 2 * PREFETCH_AHEAD, n - 1)
+                prefetch(&offsets[pairs[ahead, 0]])
+                prefetch(&offsets[pairs[ahead, 1]])
+                ahead = min(i + PREFETCH_AHEAD, n - 1)
+                left, right = <token_t>pairs[ahead, 0], <token_t>pairs[ahead, 1]
+                if max(left, right) < <size_t>limit and starts_wide[right]:
+                    prefetch(&blob[0] + offsets[left + 1] - 1)
+                    prefetch(&blob[0] + offsets[right])
                 left, right = <token_t>pairs[i, 0], <token_t>pairs[i, 1]
                 if max(left, right) >= <size_t>limit:
                     break
-                add_between(self, blob, offsets[left], offsets[left + 1], offsets[right], offsets[right + 1])
+                if starts_wide[right]:
+                    add_between(self, blob, offsets[left], offsets[left + 1], offsets[right], offsets[right + 1])
             else:
                 i = n
         if i < n:

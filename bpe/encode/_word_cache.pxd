@@ -110,6 +110,7 @@ cdef class SharedWordTable:
     cdef int log2_lines       # log2 of the number of lines
     cdef int max_log2_lines   # the most that the memory allows
     cdef bint marks_word_ends
+    cdef bint is_seeded       # whether it has the vocabulary's tokens
 
     cdef char* block[2]       # memory of the lines of both, and of spilled ids
     cdef size_t block_size[2]

@@ -210,19 +210,24 @@ static inline uint64_t bpe_copy_value(bpe_words *to, const bpe_words *from, cons
     return value == 0 || (uint32_t)value ? value : bpe_make_value(to, ids + 1, *ids);
 }
 
-/* Enter all words of a table, which other threads may use meanwhile, into an empty one that no other thread has. */
+/* Enter a word of at most 16 bytes into a table that no other thread has, unless it is there. */
+static inline void bpe_copy_word(bpe_words *to, uint64_t lo, uint64_t hi, uint64_t value) {
+    uint64_t hash = bpe_hash_two(lo, hi);
+    if (!bpe_find_word(to, lo, hi, hash)) bpe_enter_word(to, lo, hi, hash, value, 1);
+}
+
+/* Enter all words of a table, which other threads may use meanwhile, into one that no other thread has. */
 static inline void bpe_copy_words(bpe_words *to, const bpe_words *from) {
     size_t n_lines = (size_t)1 << (64 - from->shift);
     uint64_t value;
     for (size_t i = 0; i < n_lines; i++) {
         const bpe_word_line *line = &from->lines[i];
         if ((value = bpe_copy_value(to, from, &line->value)) != 0)
-            bpe_enter_word(to, BPE_GET(line->key), UINT64_MAX, bpe_hash_two(BPE_GET(line->key), UINT64_MAX), value, 1);
+            bpe_copy_word(to, BPE_GET(line->key), UINT64_MAX, value);
         for (int k = 0; k < 2; k++) {
             const bpe_entry *entry = &line->entries[k];
             if ((value = bpe_copy_value(to, from, &entry->value)) == 0) continue;
-            uint64_t lo = BPE_GET(entry->lo), hi = BPE_GET(entry->hi);
-            bpe_enter_word(to, lo, hi, bpe_hash_two(lo, hi), value, 1);
+            bpe_copy_word(to, BPE_GET(entry->lo), BPE_GET(entry->hi), value);
         }
     }
     for (size_t i = 0; i <= from->long_words_mask; i++) {

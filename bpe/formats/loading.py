@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from bpe.base.fast_dataclasses import replace
+from bpe.base.fast_dataclasses import dataclass, replace
 from bpe.errors import FormatError, check_choice, get_log, ignore_system_errors, short_repr, with_path
 from bpe.formats.packed import read_first_bytes
 from bpe.formats.signatures import (
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 FileContents = Mapping[str, bytes]
 
 
-class Format(NamedTuple):
+@dataclass(frozen=True)
+class Format:
     """A file format of tokenizers. The module of its name, imported when it is needed, reads and writes it.
 
     Attributes:

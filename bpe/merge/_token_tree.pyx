@@ -6,7 +6,7 @@ both tokens. It requires that each token has one merge and ranks worse than its 
 is that of GitHub's `bpe` crate. `_long_merge.pyx` merges long pieces with it.
 """
 
-from bpe.base._memory cimport check_allocated
+from bpe.base._memory cimport check_allocated, prefetch
 from bpe.base._types cimport byte_t, token_t
 from bpe.merge._merge_table cimport Merges, MergeTable, find_pair
 from libc.stdint cimport uint32_t, uint64_t
@@ -14,6 +14,7 @@ from libc.stdlib cimport calloc, free
 
 cdef enum:
     MAX_SIZE = 0x7FFFFFFF     # symbols of a token, at most
+    PREFETCH_AHEAD = 16       # merges between prefetching the parts of their tokens and reading them
 
 
 cdef class TokenTree:
@@ -32,9 +33,8 @@ cdef class TokenTree:
         """
         cdef const int[:, ::1] pairs = merges.pairs
         cdef const int[::1] results = merges.results, ranks = merges.ranks, unmerged
-        cdef Py_ssize_t n = pairs.shape[0], i
-        cdef token_t left_token, right_token, result
-        cdef bint has_unmerged = merges.unmerged is not None, is_known
+        cdef Py_ssize_t n = pairs.shape[0], i, ahead
+        cdef bint has_unmerged = merges.unmerged is not None
         self.limit = merges.limit
         self.parts = <TokenParts*>check_allocated(
             calloc(self.limit + 1, sizeof(TokenParts)), self.limit, b"tokens and their parts"
@@ -48,31 +48,14 @@ cdef class TokenTree:
                 self.parts[symbols[i]].size = 1
             self.is_ordered = True
             for i in range(n):
-                if not self.is_ordered:
-                    break
-                left_token, right_token, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
-                is_known = self.parts[result].rank_plus_one != 0 or self.merges_to_itself[result]
-                if is_known or (i and ranks[i] <= ranks[i - 1]):
-                    self.is_ordered = False                # two merges make it, or it is a symbol too; or ranks tie
-                self.parts[result] = TokenParts(
-                    left=left_token, right=right_token, rank_plus_one=<uint32_t>ranks[i] + 1, size=0
-                )
-            for i in range(n):
-                if not self.is_ordered:
-                    break
-                left_token, right_token, result = <token_t>pairs[i, 0], <token_t>pairs[i, 1], <token_t>results[i]
-                if self.parts[result].rank_plus_one <= max(
-                    self.parts[left_token].rank_plus_one, self.parts[right_token].rank_plus_one
+                ahead = min(i + PREFETCH_AHEAD, n - 1)
+                prefetch(&self.parts[pairs[ahead, 0]])
+                prefetch(&self.parts[pairs[ahead, 1]])
+                if (i and ranks[i] <= ranks[i - 1]) or not add_merge(
+                    self, &table.merges, pairs[i, 0], pairs[i, 1], results[i], ranks[i], has_unmerged
                 ):
                     self.is_ordered = False
-                if <uint64_t>self.parts[left_token].size + self.parts[right_token].size > MAX_SIZE:
-                    self.is_ordered = False
                     break
-                self.parts[result].size = self.parts[left_token].size + self.parts[right_token].size
-                self.merges_to_itself[result] = has_unmerged or (
-                    self.merges_to_itself[left_token] and self.merges_to_itself[right_token]
-                    and is_valid_pair(&table.merges, self.parts, left_token, right_token, <uint64_t>ranks[i])
-                )
         if has_unmerged and self.is_ordered:
             unmerged = merges.unmerged
             for i in range(unmerged.shape[0]):
@@ -82,6 +65,32 @@ cdef class TokenTree:
     def __dealloc__(self):
         free(self.parts)
         free(self.merges_to_itself)
+
+
+cdef inline bint add_merge(
+    TokenTree tree, const Merges* merges, token_t left_token, token_t right_token, token_t result, uint32_t rank,
+    bint is_unmerged_known,
+) noexcept nogil:
+    """Add the parts of a token, after those of all better ranks.
+
+    False if it is a symbol, has parts already, or was a part of a token itself before: `right`, which a token without
+    parts does not use, marks those.
+    """
+    cdef TokenParts* left = &tree.parts[left_token]
+    cdef TokenParts* right = &tree.parts[right_token]
+    cdef TokenParts* made = &tree.parts[result]
+    if left.size == 0 and left.rank_plus_one == 0:
+        left.right = 1
+    if right.size == 0 and right.rank_plus_one == 0:
+        right.right = 1
+    if made.rank_plus_one or made.size or made.right or <uint64_t>left.size + right.size > MAX_SIZE:
+        return False
+    made[0] = TokenParts(left=left_token, right=right_token, rank_plus_one=rank + 1, size=left.size + right.size)
+    tree.merges_to_itself[result] = is_unmerged_known or (
+        tree.merges_to_itself[left_token] and tree.merges_to_itself[right_token]
+        and is_valid_pair(merges, tree.parts, left_token, right_token, rank)
+    )
+    return True
 
 
 cdef bint is_valid_pair(

@@ -126,7 +126,7 @@ def check_merges(merges: MergeList) -> None:
     if not len(pairs):
         return
     for ids in (pairs, results):
-        if ids.min() < 0 or ids.max() >= merges.limit:
+        if ids.view(np.uint32).max() >= merges.limit:  # negative ids are large ones
             raise ValueError(f"merges have ids from {ids.min()} to {ids.max()}; ids are from 0 to {merges.limit - 1}")
     if ranks[0] < 0 or (ranks[1:] < ranks[: len(ranks) - 1]).any():
         raise ValueError("the ranks of merges must be at least 0 and must not fall")

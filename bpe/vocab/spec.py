@@ -275,12 +275,13 @@ def _check_arrays(spec: TokenizerSpec) -> None:
     if type(vocabulary.blob) is not bytes:
         raise TypeError(f"vocabulary.blob is {describe(vocabulary.blob)}; it must be bytes")
     has_token = vocabulary.kinds != UNUSED
+    first_gap = limit if has_token.all() else int(np.argmin(has_token))
     for name, ids in (
         ("a merge", spec.merges.ravel()),
         ("a merge", spec.merge_results),
         ("unmerged", spec.unmerged),
     ):
-        if ids is None:
+        if ids is None or ids.view(np.uint32).max(initial=0) < first_gap:  # negative ids are large ones
             continue
         is_in_range = (ids >= 0) & (ids < limit)
         unknown_ids = ids[~is_in_range] if not is_in_range.all() else ids[~has_token[ids]]

@@ -22,11 +22,12 @@ from shard_readers import READERS, flatten, read_folder
 
 from bpe import TokenBatch
 from bpe.base._cpu import get_vector_level, set_vector_level
+from bpe.base._crc32 import combine_crc32, crc32
 from bpe.base._team import Team
 from bpe.base.threads import Workers, team_threads
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards, writing
 from bpe.data.formats import SHARD_FORMATS, columns, dolma, megatron
-from bpe.data.formats._file_writer import combine_crc32, crc32, write_at
+from bpe.data.formats._file_writer import write_at
 from bpe.data.formats.files import ONE_THREAD, WriterThreads
 from bpe.data.formats.shard_format import ShardInfo
 from bpe.errors import FormatError

@@ -427,6 +427,26 @@ def many_words(seed: int, n: int) -> bytes:
     return " ".join(words + words[: n // 2]).encode()
 
 
+def test_the_first_word_table_is_small_and_the_second_has_the_tokens(hooks: Any) -> None:
+    """So that loading does not take the time to enter a vocabulary's tokens, and long texts find them."""
+    tok = bpe.train(texts=[many_words(1, 2000).decode()], vocab_size=900, pretokenizer="gpt2")
+    encoder, fresh = make_encoder(tok.spec, 32 << 20), partial(make_encoder, tok.spec, 32 << 20)
+    assert (hooks.cache_state(encoder)["words"], hooks.cache_state(encoder)["bytes"]) == (0, 1 << 17)
+    text = b" ".join(f"w{i}".encode() for i in range(100))
+    assert np.array_equal(encoder.encode(text)[0], encoder.encode(text)[0])
+    assert 90 <= hooks.cache_state(encoder)["words"] <= 110
+    first_words = hooks.cache_state(encoder)["words"]
+    words = [f"v{i}".encode() for i in range(5000)]
+    expected = [fresh().encode(b" ".join(words[i : i + 500]))[0] for i in range(0, 5000, 500)]
+    tokens = b" ".join(token for _, token in tok.spec.vocabulary.items())
+    expected_tokens = fresh().encode(tokens)[0]
+    for _ in range(2):  # the words of the first table, and the same word as a token and from there, stay
+        for i, ids in enumerate(expected):
+            assert np.array_equal(encoder.encode(b" ".join(words[500 * i : 500 * i + 500]))[0], ids)
+            assert np.array_equal(encoder.encode(tokens)[0], expected_tokens)
+    assert hooks.cache_state(encoder)["words"] > 5000 + first_words + 600
+
+
 def test_a_small_cache_gives_the_same_ids_and_stays_small(hooks: Any) -> None:
     tok = bpe.train(texts=[many_words(1, 2000).decode()], vocab_size=400, pretokenizer="gpt2")
     encoder, roomy = make_encoder(tok.spec, 1 << 18), make_encoder(tok.spec, 32 << 20)

@@ -22,9 +22,12 @@ from bpe.formats import compiled
 from bpe.formats.compiled import read, write
 from bpe.formats.huggingface import read as read_json
 from bpe.formats.huggingface import write as write_json
+from bpe.formats.huggingface.tokenizer_json import write_without_lists
 from bpe.formats.signatures import COMPILED_MAGIC
 from bpe.vocab.vocabulary import SPECIAL
 
+#: More different words than the first word table holds, so that it is replaced by one with the vocabulary's tokens.
+MANY_WORDS = " ".join(f"low{i}" for i in range(2000))
 TEXTS = ["low lower lowest newest", "naïve 한국어, 日本語 12\n\t", "<|end|> low<|end|>", "", "a" * 99, "\x00ÿ"]
 #: The bytes of the header, and where in it the checksum is.
 HEADER_SIZE, CRC_OFFSET = 40, 8
@@ -37,8 +40,16 @@ def train(**options) -> bpe.Tokenizer:
 
 def make_tokenizers() -> dict[str, bpe.Tokenizer]:
     byte = train()
+    plain = replace(byte.spec, training=None)
     return {
         "byte": byte,
+        "plain": bpe.Tokenizer(plain),
+        "plain, with roles": bpe.Tokenizer(replace(plain, roles={"eos_token": "<|end|>", "pad_token": "<|user|>"})),
+        "plain, ignore_merges, no pretokenizer": bpe.Tokenizer(replace(plain, ignore_merges=True, pretokenizer=None)),
+        "plain, odd names": bpe.Tokenizer(
+            replace(train(special_tokens=["<a\r\n b>", "한국어"], pretokenizer="o200k").spec, training=None)
+        ),
+        "prefix space": bpe.Tokenizer(replace(plain, pretokenizer=bpe.Pretokenizer("gpt2", add_prefix_space=True))),
         "pattern of its own": train(pretokenizer=bpe.Pretokenizer.from_regex(r"\w+|\W")),
         "normalizer": train(normalizer="nfc"),
         "characters": train(model="char", vocab_size=40, unk_token="<unk>"),
@@ -75,7 +86,7 @@ def use(data: bytes) -> bool:
         tok = bpe.Tokenizer(read(data))
     except ValueError:  # FormatError too
         return False
-    for text in TEXTS:
+    for text in (*TEXTS, MANY_WORDS, *TEXTS):
         with suppress(ValueError):  # a symbol that the vocabulary lost
             tok.decode_bytes(tok.encode(text, allowed_special="all"))
     return True
@@ -122,6 +133,38 @@ def test_published_vocabularies(vocabulary, shared_vocab, corpus, tmp_path):
     for name in CORPORA:
         text = corpus(name, 20_000).decode()
         assert np.array_equal(loaded.encode(text), tok.encode(text))
+
+
+def get_settings(content: bytes) -> bytes:
+    return content[-struct.unpack_from("<I", content, 32)[0] :]
+
+
+def with_settings(content: bytes, settings: bytes) -> bytes:
+    """Return a compiled tokenizer with other settings."""
+    header = bytearray(content[:HEADER_SIZE])
+    struct.pack_into("<I", header, 32, len(settings))
+    return with_checksum(bytes(header) + content[HEADER_SIZE : -len(get_settings(content))] + settings)
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_settings_are_plain_where_they_can_be(name):
+    """A plain tokenizer gives the same as its tokenizer.json."""
+    spec = TOKENIZERS[name].spec
+    content = write(spec)
+    is_plain = name.startswith("plain") or name == "gaps"
+    assert get_settings(content).startswith(b"plain\n" if is_plain else b"{")
+    by_json = read(with_settings(content, write_without_lists(spec)))
+    loaded = read(content)
+    assert bpe.Tokenizer(loaded) == bpe.Tokenizer(by_json)
+    for field in ("unmerged", "roles", "special_tokens", "decoder", "drop_unknown", "post_processor", "training"):
+        assert str(getattr(loaded, field)) == str(getattr(by_json, field))
+
+
+def test_plain_settings_of_a_published_vocabulary(shared_vocab):
+    content = write(bpe.Tokenizer.load(shared_vocab("r50k_base.tiktoken")).spec)
+    assert get_settings(content) == (
+        b"plain\npretokenizer gpt2\nignore_merges\nspecial 50256 3c7c656e646f66746578747c3e\n"
+    )
 
 
 def test_unmerged_tokens_are_found_when_it_is_written():
@@ -205,7 +248,7 @@ def test_truncated_and_longer_files(content, tmp_path):
 
 def test_other_versions_and_files(content):
     newer = content[:12] + struct.pack("<I", compiled.VERSION + 1) + content[16:]
-    with pytest.raises(bpe.FormatError, match="it is of version 2, and this release reads version 1; compile the"):
+    with pytest.raises(bpe.FormatError, match="it is of version 3, and this release reads version 2; compile the"):
         read(newer)
     with pytest.raises(bpe.FormatError, match="and is no compiled tokenizer"):
         read(content[:6] + b"\n" + content[6:])
@@ -282,16 +325,39 @@ def test_wrong_values_are_refused(section, index, value, message, content):
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_special_tokens_outside_the_vocabulary_are_refused(name):
     content = write(TOKENIZERS[name].spec)
-    json_size = struct.unpack_from("<I", content, 32)[0]
-    json_text = content[-json_size:]
-    matches = list(re.finditer(rb'"id": (\d+)', json_text))
+    settings = get_settings(content)
+    matches = list(re.finditer(rb'(?:"id": |special )(\d+)', settings))
     for match in matches:
-        damaged_json = json_text[: match.start(1)] + b"99999" + json_text[match.end(1) :]
-        header = bytearray(content[:HEADER_SIZE])
-        struct.pack_into("<I", header, 32, len(damaged_json))
+        damaged_settings = settings[: match.start(1)] + b"99999" + settings[match.end(1) :]
         with pytest.raises(bpe.FormatError, match=r"special token .* has id 99999; ids are from 0 to .* bpe convert"):
-            read(with_checksum(bytes(header) + content[HEADER_SIZE:-json_size] + damaged_json))
+            read(with_settings(content, damaged_settings))
     assert matches or not TOKENIZERS[name].special_tokens
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("pretokenizer r2d2", r"have the line b'pretokenizer r2d2': pretokenizer is 'r2d2'; .* bpe convert"),
+        ("pretokenizer", r"have the line b'pretokenizer': no setting is written like this; .* bpe convert"),
+        ("ignore_merges 1", "no setting is written like this"),
+        ("special 1e3 3c61", "invalid literal for int"),
+        ("special 0 3c6", "non-hexadecimal number"),
+        ("special 0 ff", "can't decode byte 0xff"),
+        ("special \u0661 3c61", "can't decode byte 0xd9"),
+        ("special 0 3c61", "its special token '<a' is not the token of its id, 0"),
+        ("special -1 3c61", "special token '<a' has id -1; ids are from 0 to 279; .* bpe convert"),
+        ("special 999 3c61", "special token '<a' has id 999; ids are from 0 to 279"),
+        ("special 279 ", "or one has no name"),
+        ("special 0 3c7c656e647c3e\nspecial 0 3c61", "two of its special tokens have one name or one id"),
+        ("special 0 3c7c656e647c3e\nspecial 1 3c7c656e647c3e", "two of its special tokens have one name or one id"),
+        ("role eos_token 3c61", "eos_token is '<a', which is no special token"),
+        ("role king 3c7c656e647c3e\nspecial 0 3c7c656e647c3e", "role is 'king'"),
+    ],
+    ids=lambda value: value.replace("\n", ", ") if value[0] in "psir" else "",
+)
+def test_wrong_plain_settings_are_refused(settings, message, content):
+    with pytest.raises(ValueError, match=message):
+        bpe.Tokenizer(read(with_settings(content, b"plain\n" + settings.encode() + b"\n")))
 
 
 @pytest.mark.parametrize("token_id", [-1, 280, 1 << 30])

@@ -6,9 +6,7 @@ from bpe.base._buffers import Buffer
 from bpe.base._ordered_output import IdTarget
 from bpe.base._team import Team
 
-def crc32(data: Buffer, before: int = 0) -> int: ...
 def find_document_ends(lengths: NDArray[np.int64], first: int = 0) -> tuple[NDArray[np.int64], int]: ...
-def combine_crc32(first: int, second: int, size: int) -> int: ...
 def write_at(
     file: int,
     position: int,

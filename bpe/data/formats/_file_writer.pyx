@@ -133,15 +133,6 @@ fill_tables()
 follow_vector_level(use_level)
 
 
-def crc32(const byte_t[::1] data not None, uint32_t before=0):
-    """Return the CRC-32 of bytes, as `zlib.crc32` does, or of bytes whose CRC is `before` with these after them."""
-    if not data.shape[0]:
-        return before
-    with nogil:
-        before = add_crc32(before, &data[0], data.shape[0], level)
-    return before
-
-
 def find_document_ends(const int64_t[::1] lengths not None, int64_t first=0):
     """Compute `first + np.cumsum(lengths)` and the smallest length, or 0: (ends, smallest); the GIL is not released."""
     ends = np.empty(lengths.shape[0], dtype=np.int64)
@@ -153,11 +144,6 @@ def find_document_ends(const int64_t[::1] lengths not None, int64_t first=0):
         smallest = min(smallest, lengths[i])
         out[i] = first
     return ends, smallest
-
-
-def combine_crc32(uint32_t first, uint32_t second, size_t size):
-    """Compute the CRC-32 of two byte strings, one after the other, from theirs; `size` is the second's in bytes."""
-    return combine(first, second, size)
 
 
 cdef struct Window:           # a mapping of a part of the file

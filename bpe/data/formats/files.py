@@ -10,10 +10,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.base._crc32 import combine_crc32, crc32
 from bpe.base._team import Outcome, Team
 from bpe.base.atomic_files import AtomicFile
 from bpe.base.threads import Part, Result, Workers
-from bpe.data.formats._file_writer import FileTarget, combine_crc32, crc32, write_at
+from bpe.data.formats._file_writer import FileTarget, write_at
 from bpe.data.formats._mapping import FileMapping
 from bpe.errors import ignore_system_errors, make_id_error
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.base.fast_dataclasses import dataclass
 from bpe.encode._encoder import Encoder
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 MakeMerger = Callable[[MergeList, SymbolTables], Merger]
 
 
-class BuiltEncoder(NamedTuple):
+@dataclass(frozen=True)
+class BuiltEncoder:
     """An encoder, and what it was made of.
 
     Attributes:
