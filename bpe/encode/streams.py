@@ -35,9 +35,9 @@ def encode_stream(
     allowed: frozenset[str],
     disallowed: frozenset[str],
     cut_after: str | None = None,
-    min_bytes: int = MIN_BUFFERED_BYTES,
+    min_bytes: int | None = None,
 ) -> Iterator[NDArray[np.uint32]]:
-    """Encode the joined chunks; yields arrays that are not empty. The first ones need `min_bytes` of text.
+    """Encode the joined chunks; yields arrays that are not empty. The first ones need `min_bytes` of text, if given.
 
     Raises:
         TypeError: for a single text instead of chunks, or a chunk that is not a text; for a `cut_after` that is not a
@@ -55,7 +55,7 @@ def encode_stream(
     if cut_after is not None:
         check_unicode("cut_after", cut_after)
     stream = _SpecialsStream(engine, allowed, cut_after)
-    stream.min_bytes = min_bytes
+    stream.min_bytes = stream.min_bytes if min_bytes is None else min_bytes
     return _encode_parts(stream, engine, chunks, disallowed)
 
 
