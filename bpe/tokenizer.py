@@ -39,6 +39,8 @@ from bpe.vocab.special_names import find_bos_token, find_eos_token, resolve_toke
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
+    import re
+
     from numpy.typing import NDArray
 
     from bpe.corpus.blocks import PathLike
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from bpe.decode.incremental import IncrementalDecoder
     from bpe.encode._special_encoder import SpecialEncoder
     from bpe.encode.engine import BosEos
+    from bpe.encode.limits import Boundaries, Chunk, Side
     from bpe.encode.offsets import OffsetEncoder, Unit
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.show.views import TokenView
@@ -278,36 +281,125 @@ class Tokenizer(_fast_path.FastKernels):
         return offset_encoder
 
     @overload
-    def truncate(self, text: str, max_tokens: int, *, allowed_special: Allowed = ()) -> str: ...
+    def truncate(self, text: str, max_tokens: int, *, side: Side = "right", allowed_special: Allowed = ()) -> str: ...
 
     @overload
-    def truncate(self, text: bytes, max_tokens: int, *, allowed_special: Allowed = ()) -> bytes: ...
+    def truncate(
+        self, text: bytes, max_tokens: int, *, side: Side = "right", allowed_special: Allowed = ()
+    ) -> bytes: ...
 
     @overload
-    def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike: ...
+    def truncate(
+        self, text: TextLike, max_tokens: int, *, side: Side = "right", allowed_special: Allowed = ()
+    ) -> TextLike: ...
 
     @_with_fast_path(_fast_path.with_fast_truncate)
-    def truncate(self, text: TextLike, max_tokens: int, *, allowed_special: Allowed = ()) -> TextLike:
-        """Return the beginning of a text that has at most `max_tokens` tokens, as str or bytes like the text.
+    def truncate(
+        self, text: TextLike, max_tokens: int, *, side: Side = "right", allowed_special: Allowed = ()
+    ) -> TextLike:
+        """Cut a text to at most `max_tokens` tokens: its beginning, as str or bytes like the text; or its end, or both.
 
-        The text is cut where a token ends. A character that the cut would break is left out. If the beginning has more
+        The text is cut where a token ends. A character that the cut would break is left out. If the rest has more
         tokens when it is encoded by itself, it is shortened further.
 
         Args:
-            text: as for `encode`. Only the beginning of a long text is read.
+            text: as for `encode`. Only the beginning of a long text is read, or its end.
             max_tokens: the maximum number of tokens.
+            side: the side that is cut off, as `truncation_side` of transformers: "right", "left", or "middle", which
+                joins a beginning and an end of about as many tokens each.
             allowed_special: as for `encode`.
+
+        Raises:
+            ValueError: as `encode`; for a side that is not one of these.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
         >>> tok.truncate("lowest lower", 3), tok.truncate("low", 3)
         ('lowes', 'low')
+        >>> tok.truncate("lowest lower", 3, side="left"), tok.truncate("lowest lower", 3, side="middle")
+        ('t lower', 'lower')
 
         """
         limit = check_int("max_tokens", max_tokens, 0)
-        from bpe.encode.offsets import truncate
+        from bpe.encode.limits import truncate
 
-        return truncate(self._offset_encoder, text, limit, self._engine.specials.resolve_allowed(allowed_special))
+        allowed = self._engine.specials.resolve_allowed(allowed_special)
+        return truncate(self._offset_encoder, text, limit, allowed, side)
+
+    @overload
+    def chunk(  # type: ignore[overload-overlap]  # a str is an iterable of str, too
+        self,
+        text: str,
+        max_tokens: int,
+        *,
+        overlap: int = 0,
+        boundaries: Boundaries | re.Pattern[str] = "sentence",
+        allowed_special: Allowed = (),
+    ) -> list[Chunk]: ...
+
+    @overload
+    def chunk(
+        self,
+        text: Iterable[str],
+        max_tokens: int,
+        *,
+        overlap: int = 0,
+        boundaries: Boundaries | re.Pattern[str] = "sentence",
+        allowed_special: Allowed = (),
+    ) -> Iterator[Chunk]: ...
+
+    def chunk(
+        self,
+        text: str | Iterable[str],
+        max_tokens: int,
+        *,
+        overlap: int = 0,
+        boundaries: Boundaries | re.Pattern[str] = "sentence",
+        allowed_special: Allowed = (),
+    ) -> list[Chunk] | Iterator[Chunk]:
+        r"""Divide a text into chunks of at most `max_tokens` tokens, counted as each chunk is encoded by itself.
+
+        A chunk takes as many sentences as fit, or what `boundaries` says. What is too long for a chunk is cut at the
+        next kind: a line between sentences, a sentence between words, a word between characters. Without an overlap,
+        the chunks are the text when they are joined: white space between words or sentences begins a chunk, as it
+        begins a token; an end of a line ends one.
+
+        Args:
+            text: a str; or an iterable of str, such as an open file, whose parts are one text. Of that one, about two
+                chunks are held.
+            max_tokens: the maximum number of tokens. For a model that puts a `template` around texts, pass less by the
+                number of its ids.
+            overlap: how many tokens, at most, each chunk repeats of the one before. It begins at a boundary too, and is
+                shorter where the next sentence would not fit otherwise.
+            boundaries: "sentence", "line", "word" or "token" (any character); or a pattern of `re.compile`, such as
+                `re.compile(r"\n\s*\n")` for paragraphs: chunks end at ends of matches. It sees 1,024 characters
+                beyond what fits. A sentence ends after `.`, `!`, `?` and the like with white space, but not before a
+                small letter; after `。` and the like; and at the end of a line.
+            allowed_special: as for `encode`.
+
+        Returns:
+            for a str, a list of chunks; for an iterable an iterator. Each has `text`, `start` and `end`, its position
+            in the text in characters, and `n_tokens`.
+
+        Raises:
+            TypeError: if the text is bytes, or a part is not a str.
+            ValueError: as `encode`; for a character that has more than `max_tokens` tokens; for an overlap that is not
+                less than `max_tokens`; for a tokenizer with a dropout of its own.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+        >>> for chunk in tok.chunk("Low. Lower! Lowest.", 9):
+        ...     chunk
+        Chunk(text='Low.', start=0, end=4, n_tokens=4)
+        Chunk(text=' Lower!', start=4, end=11, n_tokens=7)
+        Chunk(text=' Lowest.', start=11, end=19, n_tokens=8)
+
+        """
+        from bpe.encode.limits import divide
+
+        options: dict[str, Any] = {"allowed_special": allowed_special} if allowed_special else {}
+        functions = partial(self.truncate, **options), partial(self.count_tokens, **options)
+        return divide(self._spec, text, max_tokens, overlap, boundaries, *functions)
 
     # Encoding many texts ----------------------------------------------------------------------------------------------
 
@@ -485,6 +577,7 @@ class Tokenizer(_fast_path.FastKernels):
         self,
         text: TextLike,
         *,
+        limit: int | None = None,
         threads: int | None = None,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
@@ -495,6 +588,7 @@ class Tokenizer(_fast_path.FastKernels):
         self,
         text: Iterable[TextLike],
         *,
+        limit: int | None = None,
         threads: int | None = None,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
@@ -505,6 +599,7 @@ class Tokenizer(_fast_path.FastKernels):
         self,
         text: TextLike | Iterable[TextLike],
         *,
+        limit: int | None = None,
         threads: int | None = None,
         allowed_special: Allowed = (),
         disallowed_special: Allowed = (),
@@ -513,6 +608,8 @@ class Tokenizer(_fast_path.FastKernels):
 
         Args:
             text: one text as for `encode`, or several as for `encode_batch`.
+            limit: what to count up to: of a text with more tokens, the result is `limit + 1`. Of one long text, only
+                the beginning is read then, so that errors of the rest are not found.
             threads: as for `encode_batch`; one text takes one thread.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
@@ -524,14 +621,25 @@ class Tokenizer(_fast_path.FastKernels):
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
         >>> tok.count_tokens("abc"), tok.count_tokens(["abc", ""])
         (3, array([3, 0]))
+        >>> tok.count_tokens("abc" * 1_000_000, limit=1000) > 1000
+        True
 
         """
         options: dict[str, Any] = {}  # without any, the methods have a fast path
         if allowed_special or disallowed_special:
             options = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
+        if limit is not None:
+            policy = allowed_special, disallowed_special
+            return self._count_up_to(partial(self.count_tokens, threads=threads, **options), text, limit, policy)
         if isinstance(text, (str, bytes, bytearray, memoryview)):
             return len(self.encode(text, **options))
         return self.encode_batch(text, threads=threads, **options).lengths
+
+    @cached_property
+    def _count_up_to(self) -> Callable[..., int | NDArray[np.int64]]:
+        from bpe.encode.limits import count_up_to
+
+        return partial(count_up_to, self._engine)
 
     # For people -------------------------------------------------------------------------------------------------------
 

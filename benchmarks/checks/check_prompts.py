@@ -1,12 +1,16 @@
 """Random edits of texts: the ids of a `PromptCache` are those of a fresh call, for tokenizers of every shape.
 
-    python benchmarks/checks/check_prompts.py [--edits N] [--seconds S] [--seed S]
+    python benchmarks/checks/check_prompts.py [--edits N] [--seconds S] [--seed S] [--limits]
 
 Tokenizers are, alternated, generated files of tokenizer.json, with random models, flags of added tokens, normalizers
 and pre_tokenizers, and trained ones: of every published pattern with several normalizers, with merges across words, and
 with deletions. Each has a cache of random size, with windows of random size, and 50 texts made of earlier ones by
 random edits. The numbers of ids kept are compared with earlier ids, and the memory with its limit. Prints how many
 tokenizers and edits were the same. Exit status 1 if anything differs.
+
+With --limits, for the same tokenizers and superwords, random texts take the place of edits: no chunk, no overlap and no
+truncated text has more tokens than it may, each encoded by itself; the chunks joined are the text; a text that arrives
+in parts has the same chunks; and counts with a limit are those without one.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import Any
 
 from comparing import make_parser
 from generated import LETTERS, draw_tokenizer
+from limits import find_difference as find_broken_limit
 from pipelines import PIECES
 from prompts import find_difference
 
@@ -50,7 +55,9 @@ def main() -> int:
     parser.add_argument("--edits", metavar="N", type=int, default=1_000_000, help="how many edits (default 1,000,000)")
     parser.add_argument("--seconds", metavar="S", type=float, default=float("inf"), help="no more than S seconds")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="another choice (default 0)")
+    parser.add_argument("--limits", action="store_true", help="check chunks, truncation and counts instead of prompts")
     options = parser.parse_args()
+    find = find_broken_limit if options.limits else find_difference
     end, n_tokenizers, n_refused, n_different = time.monotonic() + options.seconds, 0, 0, 0
     while n_tokenizers * EDITS_PER_TOKENIZER < options.edits and time.monotonic() < end:
         rng = random.Random(f"{options.seed} {n_tokenizers} {n_refused}")
@@ -59,7 +66,7 @@ def main() -> int:
         except FormatError:
             n_refused += 1
             continue
-        difference = find_difference(rng, tok, pieces, EDITS_PER_TOKENIZER)
+        difference = find(rng, tok, pieces, EDITS_PER_TOKENIZER)
         if difference is not None:
             n_different += 1
             print(f"tokenizer {n_tokenizers}: {tok!r}\n  {difference}", flush=True)
@@ -79,7 +86,7 @@ def draw_generated(rng: random.Random) -> tuple[bpe.Tokenizer, list[str]]:
 
 def draw_trained(rng: random.Random) -> tuple[bpe.Tokenizer, list[str]]:
     """(a trained tokenizer, pieces of texts)."""
-    pattern, normalizer = rng.randrange(len(NAMES) + 4), rng.randrange(len(NORMALIZERS))
+    pattern, normalizer = rng.randrange(len(NAMES) + 5), rng.randrange(len(NORMALIZERS))
     tok = train(pattern, normalizer, rng.random() < 0.2, rng.random() < 0.3)
     return tok, [
         *TEXT,
@@ -105,6 +112,9 @@ def train(pattern: int, normalizer: int, add_prefix_space: bool, is_char_model: 
     if pattern == len(NAMES) + 1:
         picky_tokenizer: bpe.Tokenizer = bpe.research.train_picky(**texts, vocab_size=300)
         return picky_tokenizer
+    if pattern == len(NAMES) + 4:
+        superwords: bpe.Tokenizer = bpe.train(**texts, vocab_size=300, superwords=bpe.SuperWords(transition=280))
+        return superwords
     pretokenizer: bpe.Pretokenizer | None = None
     if pattern < len(NAMES):
         pretokenizer = bpe.Pretokenizer(list(NAMES)[pattern], add_prefix_space=add_prefix_space)

@@ -501,6 +501,7 @@ COMMANDS: dict[str, Command] = {
                 )
             ),
             option("--html OUT", "write the page of bpe report", type=parse_path),
+            option("--all", "print the metrics that are seldom needed too"),
         ),
         option(
             "--words",

@@ -63,7 +63,8 @@ def evaluate(args: argparse.Namespace) -> None:
     if output_format == "html":
         _write_page(str(path), tokenizers, evaluation, corpora)
     elif output_format == "table":
-        print_line(table.format_table(evaluation, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print_line(table.format_table(evaluation, width, show_all=args.all))
     else:
         with open_output(path) as output:
             output.write(_FORMATTERS[output_format](evaluation).encode())

@@ -5,8 +5,8 @@ text meets them:
 
 - `_fast_path.pyx` handles short texts with default arguments; `texts.py` many texts, `blocks.py` files;
 - `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`) and `explain.py`
-  build on it, with `words.py`, which encodes one word in plain Python; `models` has what turns pretokens into ids, for
-  each kind of model;
+  build on it, `limits.py` on all of these, with `words.py`, which encodes one word in plain Python; `models` has what
+  turns pretokens into ids, for each kind of model;
 - `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;
 - `_special_encoder.pyx` texts with special tokens, `_prompts.pyx` blocks of prompts, `_encoder.pyx` one text:
   `_chunk.pxd` and `_chunk_filler.pyx` gather pieces, `_piece_splitter.pyx` splits them where `_split_filter.pyx` allows
@@ -23,3 +23,19 @@ once.
 
 Sources: tiktoken for special tokens; the split filter and the two-level word cache are this project's own.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bpe._lazy import import_on_use
+
+if TYPE_CHECKING:
+    from bpe.encode.limits import Chunk
+
+#: The public names, and the modules that define them.
+_MODULES = {"Chunk": "limits"}
+
+__all__ = ["Chunk"]
+
+__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

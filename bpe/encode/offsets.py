@@ -22,7 +22,7 @@ from bpe.encode._fast_path import FastOffsetEncoder
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
 from bpe.pretokenize.pipeline import Segment
-from bpe.pretokenize.pretokenizer import PipelinePretokenizer, get_scanner
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer
 from bpe.text.alignment import Convention
 from bpe.text.letters import measure_utf8, spell_text_in_letters
 from bpe.vocab.spec import TokenizerSpec, text_can_spell_mark
@@ -480,66 +480,3 @@ def _find_character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int6
     end_table = start_table.copy()
     end_table[pair_positions + 1] = start_table[pair_positions]
     return start_table, end_table
-
-
-# Truncation -----------------------------------------------------------------------------------------------------------
-
-
-def truncate(offsets: OffsetEncoder, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
-    """Cut a text after at most `max_tokens` tokens: a str for a str, else bytes."""
-    text = to_plain_str(text)
-    engine, pretokenizer = offsets.engine, offsets.engine.spec.pretokenizer
-    if engine.spec.normalizer is not None or isinstance(pretokenizer, PipelinePretokenizer):
-        return _truncate_by_bisection(engine, text, max_tokens, allowed)
-    data = to_bytes(text)
-    prefix = _find_prefix(engine, data, max_tokens, allowed)
-    _, spans = offsets.encode(prefix, allowed, "byte")
-    if len(prefix) == len(data) and len(spans) <= max_tokens:
-        return text
-    for n_tokens in range(min(max_tokens, len(spans)), 0, -1):
-        end = int(spans[n_tokens - 1, 1])
-        while end > 0 and end < len(data) and data[end] & 0xC0 == 0x80:
-            end -= 1
-        if len(engine.encode(data[:end], allowed)) <= max_tokens:
-            return data[:end].decode() if isinstance(text, str) else data[:end]
-    return "" if isinstance(text, str) else b""
-
-
-def _find_prefix(engine: Engine, data: bytes, max_tokens: int, allowed: frozenset[str]) -> bytes:
-    """Find a prefix that ends at a safe split point and has over `max_tokens` tokens; without one, the whole text."""
-    scanner = get_scanner(engine.spec.pretokenizer)
-    size = 32 * max_tokens + 1024
-    while scanner is not None and not allowed and size < len(data):
-        split = engine.find_last_split(memoryview(data)[:size], 0)
-        if split and len(engine.encode(data[:split])) > max_tokens:
-            return data[:split]
-        size *= 4
-    return data
-
-
-def _truncate_by_bisection(engine: Engine, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
-    """Truncate by bisection, for text that a normalizer changes. It assumes that longer text has no fewer tokens."""
-    full_text = text if isinstance(text, (str, bytes)) else to_bytes(text)
-    # The prefix of length `max_fitting` has few enough tokens, that of length `min_too_long` too many.
-    max_fitting, min_too_long = 0, len(full_text)
-    if len(engine.encode(full_text, allowed)) <= max_tokens:
-        return text
-    while min_too_long - max_fitting > 1:
-        n_chars = (max_fitting + min_too_long) // 2
-        if len(engine.encode(_drop_incomplete_character(full_text[:n_chars]), allowed)) <= max_tokens:
-            max_fitting = n_chars
-        else:
-            min_too_long = n_chars
-    return _drop_incomplete_character(full_text[:max_fitting])
-
-
-def _drop_incomplete_character(text: str | bytes) -> str | bytes:
-    """Drop the last character of a text if that is incomplete."""
-    if isinstance(text, str):
-        return text[:-1] if text and 0xD800 <= ord(text[-1]) <= 0xDBFF else text
-    end = len(text)
-    while end > max(len(text) - 3, 0) and text[end - 1] & 0xC0 == 0x80:
-        end -= 1
-    lead = text[end - 1] if end else 0
-    width = 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
-    return text[: end - 1] if end and end - 1 + width > len(text) else text

@@ -35,8 +35,9 @@ def encode_stream(
     allowed: frozenset[str],
     disallowed: frozenset[str],
     cut_after: str | None = None,
+    min_bytes: int | None = None,
 ) -> Iterator[NDArray[np.uint32]]:
-    """Encode the joined chunks; yields arrays that are not empty.
+    """Encode the joined chunks; yields arrays that are not empty. The first ones need `min_bytes` of text, if given.
 
     Raises:
         TypeError: for a single text instead of chunks, or a chunk that is not a text; for a `cut_after` that is not a
@@ -53,17 +54,14 @@ def encode_stream(
         )
     if cut_after is not None:
         check_unicode("cut_after", cut_after)
-    return _encode_parts(engine, chunks, allowed, disallowed, cut_after)
+    stream = _SpecialsStream(engine, allowed, cut_after)
+    stream.min_bytes = stream.min_bytes if min_bytes is None else min_bytes
+    return _encode_parts(stream, engine, chunks, disallowed)
 
 
 def _encode_parts(
-    engine: Engine,
-    chunks: Iterable[TextLike],
-    allowed: frozenset[str],
-    disallowed: frozenset[str],
-    cut_after: str | None,
+    stream: _SpecialsStream, engine: Engine, chunks: Iterable[TextLike], disallowed: frozenset[str]
 ) -> Iterator[NDArray[np.uint32]]:
-    stream = _SpecialsStream(engine, allowed, cut_after)
     max_name_bytes = engine.specials.measure_longest(disallowed)
     n_bytes = 0
     tail = b""  # the end of the text so far, where a disallowed token may begin

@@ -11,37 +11,56 @@ from bpe.errors import escape_unprintable, short_repr
 from bpe.evaluation.result import CorpusResult, TokenizerResult
 from bpe.show.metrics import format_change
 
-#: The rows of the table: (heading, metric, how it is written).
+#: The rows of the table: (heading, metric, how it is written). ↑ means that higher is better, ↓ that lower is.
 ROWS = (
-    ("tokens", "tokens", "d"),
-    ("bytes per token", "bytes_per_token", ".3f"),
-    ("characters per token", "characters_per_token", ".3f"),
-    ("tokens relative to the first", "normalized_sequence_length", ".3f"),
-    ("tokens per word (fertility)", "fertility", ".3f"),
-    ("words that are cut", "continued_words", "%"),
-    ("words that are one token", "single_token_words", "%"),
-    ("Rényi efficiency", "renyi_efficiency", ".4f"),
-    ("Rényi efficiency, used tokens", "renyi_efficiency_observed", ".4f"),
-    ("Shannon efficiency", "shannon_efficiency", ".4f"),
+    ("tokens ↓", "tokens", "d"),
+    ("bytes per token ↑", "bytes_per_token", ".3f"),
+    ("characters per token ↑", "characters_per_token", ".3f"),
+    ("tokens relative to the first ↓", "normalized_sequence_length", ".3f"),
+    ("tokens per word (fertility) ↓", "fertility", ".3f"),
+    ("words that are cut ↓", "continued_words", "%"),
+    ("words that are one token ↑", "single_token_words", "%"),
+    ("Rényi efficiency ↑", "renyi_efficiency", ".4f"),
+    ("Rényi efficiency, used tokens ↑", "renyi_efficiency_observed", ".4f"),
+    ("Shannon efficiency ↑", "shannon_efficiency", ".4f"),
     ("percentile mass", "percentile_mass", ".4f"),
-    ("vocabulary that is used", "utilisation", "%"),
-    ("rare tokens", "rare_tokens", "d"),
-    ("numbers in groups of three (F1)", "digits_f1", ".4f"),
-    ("characters that are split", "split_characters", "%"),
+    ("vocabulary that is used ↑", "utilisation", "%"),
+    ("rare tokens ↓", "rare_tokens", "d"),
+    ("numbers in groups of three (F1) ↑", "digits_f1", ".4f"),
+    ("characters that are split ↓", "split_characters", "%"),
     ("tokens of whole characters", "whole_character_tokens", "%"),
     ("tokens across characters", "crossing_tokens", "%"),
     ("tokens with a leading space", "leading_space_tokens", "%"),
     ("tokens with an inner space", "inner_space_tokens", "%"),
+)
+#: The metrics that are shown only on request.
+MORE = (
+    "characters_per_token",
+    "renyi_efficiency_observed",
+    "shannon_efficiency",
+    "percentile_mass",
+    "rare_tokens",
+    "whole_character_tokens",
+    "crossing_tokens",
+    "leading_space_tokens",
+    "inner_space_tokens",
+)
+#: What a reader should know to judge the figures.
+EXPLANATION = (
+    "What these figures say: with more bytes per token, a model reads the same text in fewer steps. Words that are cut "
+    "and characters that are split are usually harder to learn. A high Rényi efficiency means that tokens are used "
+    "evenly. A larger vocabulary nearly always takes fewer tokens, so compare vocabularies of one size. Figures in "
+    "brackets are what other documents of the same kind would give, 95 times of 100."
 )
 #: The metrics that have a table of their own, with a row for each corpus.
 BY_CORPUS = ("bytes_per_token", "normalized_sequence_length", "fertility", "continued_words")
 #: Rows of the vocabulary itself, which are the same for every corpus.
 VOCABULARY_ROWS = (
     ("vocabulary", "vocab_size", "d"),
-    ("unreachable tokens", "unreachable_tokens", "d"),
+    ("unreachable tokens ↓", "unreachable_tokens", "d"),
     ("undecodable tokens", "undecodable_tokens", "d"),
-    ("morphemes: cut words aligned", "morphological_alignment", "%"),
-    ("Gini over corpora", "gini", ".4f"),
+    ("morphemes: cut words aligned ↑", "morphological_alignment", "%"),
+    ("Gini over corpora ↓", "gini", ".4f"),
 )
 
 
@@ -112,10 +131,10 @@ def measure_width(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text if not unicodedata.combining(char))
 
 
-def format_table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
+def format_table(results: Sequence[TokenizerResult], width: int | None = None, *, show_all: bool = False) -> str:
     """Format the whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison.
 
-    It fits in `width` columns, if that is possible.
+    It fits in `width` columns, if that is possible. The metrics of MORE are left out unless `show_all`.
     """
     corpora = list(results[0].corpora)
     dicts = [result.to_dict() for result in results]
@@ -124,30 +143,40 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None) -
     for heading, name, style in VOCABULARY_ROWS:
         if any(values.get(name) is not None for values in dicts):
             rows.append([heading, *(format_value(values.get(name), style) for values in dicts)])
+    n_more = 0
     for heading, name, style in ROWS:
         if _is_shown(name, results) and any(result.total[name] is not None for result in results):
-            rows.append([heading, *(format_with_interval(result.total, name, style) for result in results)])
+            if name in MORE and not show_all:
+                n_more += 1
+            else:
+                rows.append([heading, *(format_with_interval(result.total, name, style) for result in results)])
     heading_lines = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
         f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
         + (f", {len(corpora)} corpora" if corpora else "")
     ]
-    parts = ["\n".join([*heading_lines, "", *align_columns(rows, width)])]
+    legend = "↑ higher is better, ↓ lower is better"
+    if n_more:
+        legend += f"; {n_more} more metrics: bpe evaluate --all, or to_dict() in Python"
+    parts = ["\n".join([*heading_lines, "", *align_columns(rows, width)]), _wrap(legend, width)]
     if corpora:
         parts += [
             _format_by_corpus(results, heading, name, style, width)
             for heading, name, style in ROWS
             if name in BY_CORPUS and _is_shown(name, results)
         ]
-    for sentences in compare_results(results):
-        lines = sentences.split("\n")
-        parts.append("\n".join(lines if width is None else [textwrap.fill(line, width) for line in lines]))
+    parts.append(_wrap(EXPLANATION, width))
+    parts += ["\n".join(_wrap(line, width) for line in text.split("\n")) for text in compare_results(results)]
     if total.resampled is None and results[0].settings.resamples:
         parts.append(
             "No intervals: they need at least two documents (for files, --per-line or, for example, "
             "--separator '<|endoftext|>'; in Python bpe.Sources(path, per_line=True) or separator=)."
         )
     return escape_unprintable("\n\n".join(parts), keep="\n")  # the names of tokenizers and corpora are the caller's
+
+
+def _wrap(line: str, width: int | None) -> str:
+    return line if width is None else textwrap.fill(line, width)
 
 
 def _is_shown(name: str, results: Sequence[TokenizerResult]) -> bool:

@@ -55,6 +55,15 @@ def test_outputs(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = capsys.readouterr().out
     assert "bytes per token" in table
     assert "ko: b takes" in table
+    assert "bytes per token ↑" in table
+    assert "What these figures say: " in table
+    rows = table.split("\n\n")[1].splitlines()[1:]
+    assert len(rows) <= 15
+    assert main(["evaluate", "a.json", "b.json", "ko.txt", "en.txt", "--per-line", "--all"]) == 0
+    all_rows = capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]
+    names, all_names = ({row.split("  ")[0] for row in lines} for lines in (rows, all_rows))
+    assert names < all_names
+    assert f"; {len(all_rows) - len(rows)} more metrics: bpe evaluate --all" in table
     assert main(["evaluate", "--csv", "a.json", "en.txt"]) == 0  # a.json is a tokenizer, and no output
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["tokens"] for row in rows] == [

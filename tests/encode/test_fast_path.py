@@ -18,7 +18,7 @@ from bpe.base.utf8 import to_bytes
 from bpe.encode import _fast_path
 from bpe.encode._special_encoder import SpecialEncoder
 from bpe.encode.engine import join_ids
-from bpe.encode.offsets import truncate
+from bpe.encode.limits import truncate
 
 CORPUS = ["low lower lowest don't 123 newest, 낮은 학교에 갔다 été ſ 😊 \n\n  wide-open"] * 4
 TOKENIZERS = [
