@@ -47,8 +47,8 @@ def spell_together(tokens: Iterable[bytes | str], *, mark_spaces: bool = True) -
 def spell_shared_characters(tokens: Iterable[bytes | str]) -> list[str]:
     r"""Decode consecutive tokens of a text; only characters that tokens share are spelled, and bytes that are none.
 
-    >>> spell_shared_characters([b"a b\\\n", b"í", b"", b"ÿ"])
-    ['a b\\\n', '한₁₂', '한₃', '\xff']
+    >>> spell_shared_characters([b"a b\\\n", b"\xed\x95", b"\x9c", b"\xff"])
+    ['a b\\\n', '한₁₂', '한₃', '\\xff']
     """
     return _spell_shared(tokens, _spell_byte, mark_subscripts=False)
 
