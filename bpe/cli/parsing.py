@@ -27,13 +27,14 @@ _FLAGS_BY_ARGUMENT = {
     "coverage": "--character-coverage",
 }
 
-#: Flags of Python arguments that have the name of another flag's `dest`: argument → (`dest`, flag).
-_FLAGS_BY_DEST = {
-    "format": ("input_format", "--input-format"),  # the library's argument is of the sources
-    "seed": ("shuffle", "--shuffle"),
-    "path": ("output", "--output"),
-    "target": ("named_output", "--output"),
-}
+#: Python arguments that some commands have under another `dest`: (`dest`, argument, flag).
+_FLAGS_BY_DEST = (
+    ("input_format", "format", "--input-format"),  # the library's argument is of the sources
+    ("shuffle", "seed", "--shuffle"),
+    ("output", "path", "--output"),
+    ("named_output", "path", "--output"),
+    ("named_output", "target", "--output"),
+)
 
 #: Advice that only Python has, as patterns, and what to write on a command line.
 _ADVICE = {
@@ -206,7 +207,7 @@ def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
     for action in parser._actions:
         if action.option_strings:
             flags.setdefault(action.dest, max(action.option_strings, key=len))
-    flags |= {argument: flag for argument, (dest, flag) in _FLAGS_BY_DEST.items() if dest in flags}
+    flags |= {argument: flag for dest, argument, flag in _FLAGS_BY_DEST if dest in flags}
     message = replace_advice(message)
     switches = {flag for action in parser._actions if action.nargs == 0 for flag in action.option_strings}
     message = re.sub(r"\bPretokenizer\('(\w+)'\)", r"\1", message)
