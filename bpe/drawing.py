@@ -6,6 +6,7 @@ The rooms below draw (`bpe/show`); here ids and tokens of a tokenizer become wha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,10 +29,30 @@ MAX_SHOWN_TOKENS = 10
 
 
 def show(tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed, max_tokens: int) -> TokenView:
-    """Draw the tokens of a text in colours, for `Tokenizer.show`."""
+    """Draw the tokens of a text in colours, for `Tokenizer.show`, and print them if its caller drops the result."""
+    from inspect import currentframe
+
     rows = _list_tokens_with_ids(tokenizer, text, allowed_special)
     limit = check_int("max_tokens", max_tokens, 1)
-    return TokenView(draw_tokens(tokenizer, rows[:limit]), len(rows), len(to_bytes(text)))
+    view = TokenView(draw_tokens(tokenizer, rows[:limit]), len(rows), len(to_bytes(text)))
+    frame = currentframe()  # this function, called by the method, called by the user
+    if frame is not None and frame.f_back is not None and _is_result_unused(frame.f_back.f_back):
+        print(view)  # noqa: T201
+    return view
+
+
+def _is_result_unused(caller: FrameType | None) -> bool:
+    """Whether the call that a frame is in is a statement of its own, whose result nothing shows or keeps.
+
+    The compiler drops such a result by POP_TOP. At a prompt, in a notebook's last line and in doctest it is shown.
+    """
+    if caller is None:
+        return False
+    import dis
+
+    instructions = dis.get_instructions(caller.f_code)
+    following = next((instruction for instruction in instructions if instruction.offset > caller.f_lasti), None)
+    return following is not None and following.opname == "POP_TOP"
 
 
 def draw_text(tokenizer: Tokenizer, text: TextLike) -> list[DrawnToken]:

@@ -11,7 +11,7 @@ import numbers
 import operator
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,9 +37,14 @@ def escape_unprintable(text: str, keep: str = "") -> str:
     >>> print(escape_unprintable("a\x1b[2Jb\u202e\n"), escape_unprintable("a\tb\x00", keep="\t"))
     a\x1b[2Jb\u202e\x0a a	b\x00
     """
+    return replace_unprintable(text, lambda character: _escape(ord(character)), keep)
+
+
+def replace_unprintable(text: str, spell: Callable[[str], str], keep: str = "") -> str:
+    """Replace the characters of a text that terminals and logs obey or hide, but those in `keep`."""
     if text.isprintable():
         return text
-    return re.sub(_UNPRINTABLE, lambda match: match[0] if match[0] in keep else _escape(ord(match[0])), text)
+    return re.sub(_UNPRINTABLE, lambda match: match[0] if match[0] in keep else spell(match[0]), text)
 
 
 def _escape(code: int) -> str:
@@ -122,6 +127,18 @@ def short_repr(value: object, limit: int = 60) -> str:
     """
     text = escape_unprintable(repr(value))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def suggest(word: str, known_words: Iterable[str]) -> str:
+    """Ask whether the known word closest to a wrong one is meant; an empty string if none is close.
+
+    >>> suggest("cl100k", ["cl100k_base", "o200k_base"]), suggest("xyz", ["cl100k_base"])
+    ('; did you mean cl100k_base?', '')
+    """
+    import difflib
+
+    matches = difflib.get_close_matches(word, list(known_words), 1)
+    return f"; did you mean {matches[0]}?" if matches else ""
 
 
 def with_article(value: object) -> str:
@@ -246,5 +263,8 @@ def check_unicode(name: str, value: str) -> bytes:
 def check_choice(name: str, value: object, choices: tuple[_Choice, ...]) -> _Choice:
     """Return `value` if it is one of `choices`; otherwise raise ValueError, which lists them."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {short_repr(value)}; it must be one of {', '.join(map(repr, choices))}")
+        suggestion = suggest(value, choices) if isinstance(value, str) else ""
+        raise ValueError(
+            f"{name} is {short_repr(value)}; it must be one of {', '.join(map(repr, choices))}{suggestion}"
+        )
     return choices[choices.index(value)]

@@ -682,9 +682,9 @@ class Tokenizer(_fast_path.FastKernels):
 
         Args:
             text: as for `encode`.
-            as_text: give a str for each token, in a byte model too, for people to read. An incomplete character in a
-                token is U+FFFD (�), as `decode([id])` gives. A symbol without an id has `⁇` before it, and a byte of
-                such a symbol that is not a character is spelled `\xNN`.
+            as_text: give a str for each token, in a byte model too, for people to read. A character whose bytes are in
+                several tokens is shown in each, with the numbers of its bytes there as subscripts, as `show` does. A
+                byte that is not UTF-8 is spelled `\xNN`. A symbol without an id has `⁇` before it.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
 
@@ -699,7 +699,7 @@ class Tokenizer(_fast_path.FastKernels):
         ['a', 'b', '⁇c', '</w>']
         >>> tok = bpe.train(texts=["한"], vocab_size=258)
         >>> tok.tokens("한 글"), tok.tokens("한 글", as_text=True)
-        ([b'\xed\x95\x9c', b' ', b'\xea', b'\xb8', b'\x80'], ['한', ' ', '�', '�', '�'])
+        ([b'\xed\x95\x9c', b' ', b'\xea', b'\xb8', b'\x80'], ['한', ' ', '글₁', '글₂', '글₃'])
 
         """
         from bpe.encode.explain import list_tokens
@@ -729,7 +729,8 @@ class Tokenizer(_fast_path.FastKernels):
         """Show the tokens of a text in colours: in a notebook, each shows its id, bytes and rank under the pointer.
 
         On a terminal that shows colours (NO_COLOR, FORCE_COLOR and CLICOLOR are honoured) they have coloured
-        backgrounds; elsewhere `|` separates them.
+        backgrounds; elsewhere `|` separates them. Where the result is not used, as in a script's line `tok.show(text)`,
+        the tokens are printed.
 
         Args:
             text: as for `encode`.
@@ -1054,7 +1055,12 @@ class Tokenizer(_fast_path.FastKernels):
         if token_id is None:
             token_id = self._special_ids.get(data)
         if token_id is None:
-            raise ValueError(f"{short_repr(token)} is no token of this vocabulary of {self.vocab_size}")
+            from bpe.encode.explain import describe_encoding
+
+            raise ValueError(
+                f"{short_repr(token)} is no token of this vocabulary of {self.vocab_size}"
+                f"{describe_encoding(self._engine, data)}"
+            )
         return token_id
 
     @cached_property

@@ -11,7 +11,8 @@ number its bytes in the token; a literal subscript after a non-ASCII character g
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import accumulate
 
 SEPARATOR = "|"
@@ -40,6 +41,22 @@ def spell_together(tokens: Iterable[bytes | str], *, mark_spaces: bool = True) -
     >>> spell_together([b"\xed", b"\x95", b"\x9c!"]), spell_together([b"\xed\x95"])
     (['한₁', '한₂', '한₃!'], ['\\xed\\x95'])
     """
+    return _spell_shared(tokens, partial(_spell_character, mark_spaces=mark_spaces), mark_subscripts=mark_spaces)
+
+
+def spell_shared_characters(tokens: Iterable[bytes | str]) -> list[str]:
+    r"""Decode consecutive tokens of a text; only characters that tokens share are spelled, and bytes that are none.
+
+    >>> spell_shared_characters([b"a b\\\n", b"\xed\x95", b"\x9c", b"\xff"])
+    ['a b\\\n', '한₁₂', '한₃', '\\xff']
+    """
+    return _spell_shared(tokens, _spell_byte, mark_subscripts=False)
+
+
+def _spell_shared(
+    tokens: Iterable[bytes | str], spell_character: Callable[[str], str], *, mark_subscripts: bool
+) -> list[str]:
+    """Spell consecutive tokens, each character by a function, and characters that tokens share with subscripts."""
     token_bytes = [token if isinstance(token, bytes) else token.encode("utf-8", "surrogatepass") for token in tokens]
     ends = list(accumulate(map(len, token_bytes)))
     spellings: list[list[str]] = [[] for _ in token_bytes]
@@ -48,8 +65,8 @@ def spell_together(tokens: Iterable[bytes | str], *, mark_spaces: bool = True) -
         end = start + len(character.encode("utf-8", "surrogateescape"))
         while ends[index] <= start:
             index, previous_character = index + 1, ""
-        spelling = _spell_character(character, mark_spaces)
-        if mark_spaces and character in _SUBSCRIPTS and previous_character > "\x7f":
+        spelling = spell_character(character)
+        if mark_subscripts and character in _SUBSCRIPTS and previous_character > "\x7f":
             spelling = "\\" + spelling
         if end <= ends[index]:
             spellings[index].append(spelling)
@@ -64,6 +81,11 @@ def spell_together(tokens: Iterable[bytes | str], *, mark_spaces: bool = True) -
     return ["".join(parts) for parts in spellings]
 
 
+def _spell_byte(character: str) -> str:
+    """Spell a byte that is not UTF-8, as `surrogateescape` decodes it; any other character stays."""
+    return f"\\x{ord(character) - 0xDC00:02x}" if "\udc80" <= character <= "\udcff" else character
+
+
 def _spell_character(character: str, mark_spaces: bool) -> str:
     if character == " ":
         return SPACE if mark_spaces else " "
@@ -71,6 +93,6 @@ def _spell_character(character: str, mark_spaces: bool) -> str:
         return "\\" + character
     if unicodedata.category(character)[0] in _VISIBLE_CATEGORIES:
         return character
-    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as `surrogateescape` decodes it
-        return f"\\x{ord(character) - 0xDC00:02x}"
+    if "\udc80" <= character <= "\udcff":
+        return _spell_byte(character)
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))

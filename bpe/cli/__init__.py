@@ -8,7 +8,7 @@ which a command line meets them:
 - `parsing.py` what that is made of: descriptions of options, types of values, the parser, messages that name flags;
 - `training.py`, `encoding.py` (with shards), `tokenizers.py`, `comparing.py`, `demo.py` the commands, which call the
   library's functions;
-- `files.py` their inputs and outputs;
+- `files.py` their inputs and outputs; `names.py` tokenizers that are given by a name;
 - `manual.py` a manual page and scripts for shells, made from the parsers and `manual.txt`.
 
 Invariants: the exit status is 0, 1 for bad input, 2 for bad use, 130 after Ctrl-C, 143 after SIGTERM and 129 after
@@ -21,6 +21,7 @@ Sources: the GNU and POSIX conventions for flags and exit statuses; https://no-c
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import re
@@ -42,7 +43,7 @@ from bpe.cli.files import (
     replace_closed_streams,
     silence_stdout,
 )
-from bpe.cli.parsing import replace_with_flags
+from bpe.cli.parsing import move_command_first, replace_advice, replace_with_flags
 from bpe.errors import FormatError
 
 __all__ = ["main"]
@@ -70,11 +71,15 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
         _starting.restore_interrupts()
         arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
         if arguments[0] not in COMMANDS:
+            arguments = move_command_first(arguments, COMMANDS, build_parser)
+            if arguments[0].startswith("-") and not {"-h", "--help", "--version"} & set(arguments):
+                build_program_parser().error("no command is given; `bpe` alone lists the commands")
+        if arguments[0] not in COMMANDS:
             build_program_parser().parse_args(arguments)  # prints help or the version, or refuses
         command, parser = COMMANDS[arguments[0]], build_parser(arguments[0])
         args = parser.parse_args(arguments[1:])
         output_identities.update((path, read_identity(path)) for path in list_outputs(args))
-        with _log_to_stderr(args.quiet):
+        with _log_to_stderr(args.quiet, parser):
             status = command.run(args)
             Stdout().flush()
             return status
@@ -100,7 +105,8 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
     except (ValueError, OverflowError) as error:
         # Text from a file may look like an argument, so names are replaced only in advice.
         quotes_file = isinstance(error, FormatError) and not _ADVICE_PATTERN.search(error.message)
-        return _fail(f"error: {error if quotes_file else replace_with_flags(str(error), parser)}")
+        message = replace_advice(str(error)) if quotes_file else replace_with_flags(str(error), parser)
+        return _fail(f"error: {message}")
 
 
 def _flush_stdout(status: int) -> int:
@@ -118,6 +124,19 @@ def _fail(message: str, status: int = 1) -> int:
     """Print an error in one line; return the exit status."""
     print_error(f"bpe: {' '.join(message.splitlines())}")
     return status
+
+
+class _FlagFormatter(logging.Formatter):
+    """Formats the log for a command: warnings name its flags."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        super().__init__("bpe: %(message)s")
+        self._parser = parser
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record."""
+        line = super().format(record)
+        return replace_with_flags(line, self._parser) if record.levelno >= logging.WARNING else line
 
 
 class _StderrHandler(logging.StreamHandler[Any]):
@@ -154,11 +173,11 @@ def _interrupt_on_signals() -> Iterator[list[int]]:
 
 
 @contextmanager
-def _log_to_stderr(quiet: bool) -> Iterator[None]:
-    """Send the library's log to stderr while the command runs."""
+def _log_to_stderr(quiet: bool, parser: argparse.ArgumentParser) -> Iterator[None]:
+    """Send the library's log to stderr while the command runs, with flags instead of Python arguments."""
     logger = logging.getLogger("bpe")
     handler = _StderrHandler()
-    handler.setFormatter(logging.Formatter("bpe: %(message)s"))
+    handler.setFormatter(_FlagFormatter(parser))
     old_level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.WARNING if quiet else logging.INFO)

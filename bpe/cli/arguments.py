@@ -91,8 +91,17 @@ INPUT_FORMAT = (
 _FILES = "files, globs, directories, - for stdin, or scheme://…"
 FILES = (option("files FILE", _FILES, nargs="+"), *INPUT_FORMAT)
 ANY_FILES = (option("files FILE", _FILES, nargs="*"), *INPUT_FORMAT)
-COUNTS = option("--counts words.counts", "word counts instead of FILES")
-TOKENIZER = option("-t --tokenizer tokenizer.json", "the tokenizer to use", required=True)
+COUNTS = option("--counts words.counts", "word counts instead of FILES: of bpe count-words, or lines of word TAB count")
+MIN_FREQUENCY = option("--min-frequency N", "stop below this count of a pair; default 1", type=at_least(1))
+SPLIT_DIGITS = option("--split-digits", "each digit is a token of its own")
+REMAP = option(
+    "--remap remap.npy",
+    "also write the new id by old id, -1 for tokens that are gone, as an int32 array",
+    type=parse_path,
+)
+DOWNLOAD = option("--download", "get a tokenizer that is named, and not in the cache, from where it is published")
+_TOKENIZER = "a file, a folder, or a name: cl100k_base, gpt-4o, or org/name of the Hub"
+TOKENIZER = (option("-t --tokenizer tokenizer.json", f"the tokenizer: {_TOKENIZER}", required=True), DOWNLOAD)
 ENCODING_ERRORS = option(
     "--encoding-errors",
     "bytes that are not UTF-8 are an error (strict, default), become U+FFFD (replace), or are kept (bytes)",
@@ -131,6 +140,8 @@ BOS_EOS = tuple(
     for name, where in (("prepend", "before"), ("append", "after"))
 )
 THREADS = option("--threads N", "default: one per core", type=at_least(1))
+JSON = option("--json", "print the result as JSON; docs/command_line.md lists its keys")
+TEXT = option("--text TEXT", "a text instead of FILES")
 ALLOW_SPECIAL = option("--allow-special", "special tokens in the text become themselves, not plain text")
 PARALLEL = option("--parallel", "the corpora say the same, document by document: print premiums")
 PATHS = (
@@ -142,11 +153,12 @@ PATHS = (
     ),
     option(
         "-t --tokenizer PATH",
-        "one more tokenizer, or one of PATHS that is not taken for one; may be repeated",
+        f"one more tokenizer, or one of PATHS that is not taken for one: {_TOKENIZER}; may be repeated",
         dest="tokenizers",
         action="append",
         default=[],
     ),
+    DOWNLOAD,
 )
 #: The pattern of rank files, which hold none.
 RANK_PATTERN = either(
@@ -283,9 +295,9 @@ _TRAIN_OPTIONS = (
             choices=("id", "first", "smallest", "greatest"),
             default="id",
         ),
-        option("--min-frequency N", "stop below this count of a pair; default 1", type=at_least(1)),
+        MIN_FREQUENCY,
         option("--max-token-length N", "make no token longer than N symbols", type=at_least(1)),
-        option("--split-digits", "each digit is a token of its own"),
+        SPLIT_DIGITS,
         option(
             "--superwords N",
             "from N tokens on, learn tokens that reach across words, from whole lines; FILES are read twice",
@@ -354,8 +366,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "encode": Command(
         "encoding:encode",
-        *FILES,
-        TOKENIZER,
+        *ANY_FILES,
+        TEXT,
+        *TOKENIZER,
         TIMEOUT,
         make_output_option(
             "OUT",
@@ -377,13 +390,15 @@ COMMANDS: dict[str, Command] = {
     ),
     "decode": Command(
         "encoding:decode",
-        option("file FILE", "lines of ids or .npy, as `bpe encode` writes them; - for stdin"),
-        TOKENIZER,
+        option("files FILE", "lines of ids or .npy, as `bpe encode` writes them; - for stdin; or ids", nargs="+"),
+        *TOKENIZER,
         make_output_option("OUT", "the file to write; default stdout", type=parse_path_or_stdout, required=False),
         option("--separator S", "written between documents", type=unescape),
         option("--skip-invalid", "leave out ids that are no token"),
     ),
-    "count": Command("encoding:count", *FILES, TOKENIZER, TIMEOUT, ENCODING_ERRORS, *BOS_EOS, THREADS, ALLOW_SPECIAL),
+    "count": Command(
+        "encoding:count", *ANY_FILES, TEXT, *TOKENIZER, TIMEOUT, ENCODING_ERRORS, *BOS_EOS, THREADS, ALLOW_SPECIAL, JSON
+    ),
     "verify": Command(
         "encoding:verify",
         option("folder OUT", "a folder of shards with a manifest"),
@@ -393,6 +408,7 @@ COMMANDS: dict[str, Command] = {
             type=at_least(0),
             default=100,
         ),
+        JSON,
     ),
     "convert-shards": Command(
         "encoding:convert_shards",
@@ -423,18 +439,25 @@ COMMANDS: dict[str, Command] = {
     ),
     "info": Command(
         "tokenizers:info",
-        option("file FILE", "tokenizer.json or words.counts"),
+        option("file FILE", f"{_TOKENIZER}; or words.counts"),
+        DOWNLOAD,
+        JSON,
         option("--plot", "draw how the corpus got shorter in training: bytes per token after 1, 2, 4, 8, … merges"),
     ),
     "show": Command(
         "tokenizers:show",
         option("text TEXT", "the text; - for stdin"),
-        TOKENIZER,
-        option("--explain", "print every merge in order instead"),
+        *TOKENIZER,
+        either(
+            option("--ids", "print a line for each token: its id, and the token"),
+            JSON,
+            option("--explain", "print every merge in order instead"),
+        ),
     ),
     "edit": Command(
         "tokenizers:edit",
-        option("input IN", "tokenizer.json"),
+        option("input IN", f"the tokenizer: {_TOKENIZER}"),
+        DOWNLOAD,
         make_output_option("OUT", "the tokenizer.json to write"),
         *(
             option(f"{flag} T", help_text, nargs="+", action="extend", default=[])
@@ -444,24 +467,42 @@ COMMANDS: dict[str, Command] = {
             )
         ),
     ),
-    "prune": Command(
-        "training:prune",
+    "extend": Command(
+        "training:extend",
         *ANY_FILES,
-        TOKENIZER,
+        *TOKENIZER,
         make_output_option("OUT", "the tokenizer.json to write"),
         option("--vocab-size N", "tokens of the result", type=at_least(1), required=True),
         COUNTS,
-        option(
-            "--remap remap.npy",
-            "also write the new id by old id, -1 for tokens that are gone, as an int32 array",
-            type=parse_path,
-        ),
+        MIN_FREQUENCY,
+        SPLIT_DIGITS,
+        *DOCUMENTS,
+        THREADS,
+    ),
+    "truncate": Command(
+        "training:truncate",
+        option("input IN", f"the tokenizer: {_TOKENIZER}"),
+        DOWNLOAD,
+        make_output_option("OUT", "the tokenizer.json to write"),
+        option("--vocab-size N", "tokens of the result", type=at_least(1), required=True),
+        option("--keep-ids", "change no id, so that ids have gaps where special tokens follow the others"),
+        REMAP,
+    ),
+    "prune": Command(
+        "training:prune",
+        *ANY_FILES,
+        *TOKENIZER,
+        make_output_option("OUT", "the tokenizer.json to write"),
+        option("--vocab-size N", "tokens of the result", type=at_least(1), required=True),
+        COUNTS,
+        REMAP,
         *DOCUMENTS,
         THREADS,
     ),
     "convert": Command(
         "tokenizers:convert",
-        option("input IN", "the tokenizer: a file, or a folder"),
+        option("input IN", f"the tokenizer: {_TOKENIZER}"),
+        DOWNLOAD,
         option("output OUT", "the file to write; for formats of several files, the folder", type=parse_path),
         make_output_option("OUT", "OUT, named", dest="named_output", action=ReplacePositional, required=False),
         option(
@@ -483,8 +524,10 @@ COMMANDS: dict[str, Command] = {
     ),
     "diff": Command(
         "tokenizers:diff",
-        option("first A", "a tokenizer: a file, or a folder"),
+        option("first A", f"a tokenizer: {_TOKENIZER}"),
         option("second B", "the other tokenizer"),
+        DOWNLOAD,
+        JSON,
         RANK_PATTERN,
         *ANY_FILES,
         *DOCUMENTS,
@@ -521,6 +564,7 @@ COMMANDS: dict[str, Command] = {
     "sanity-check": Command(
         "comparing:sanity_check",
         *PATHS,
+        JSON,
         option(
             "--allow CHECK",
             "do not fail for this check: %(choices)s; may be repeated",
@@ -541,7 +585,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "play": Command(
         "comparing:play",
-        option("paths TOKENIZER", "tokenizers: files or folders", nargs="+"),
+        option("paths TOKENIZER", f"tokenizers, each {_TOKENIZER}", nargs="+"),
+        DOWNLOAD,
         option("--port N", "default 8000; 0 for any that is free", type=parse_port, default=8000),
         option("--host ADDRESS", "the address to listen on; default 127.0.0.1", default="127.0.0.1"),
         option(
@@ -555,6 +600,7 @@ COMMANDS: dict[str, Command] = {
         option("--vocab-size N", "default 4000", type=at_least(256), default=4000),
         make_output_option("tokenizer.json", "keep the tokenizer here", required=False),
         THREADS,
+        JSON,
     ),
     "completion": Command("manual:print_script", option("shell SHELL", ", ".join(SHELLS), choices=SHELLS)),
 }

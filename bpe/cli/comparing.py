@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import errno
 import io
 import json
 import os
@@ -12,11 +13,14 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import bpe
 from bpe.base.utf8 import MAX_FILE_BYTES, check_device
-from bpe.cli.files import check_output, log_skipped, open_documents, open_output, print_line
+from bpe.cli.files import check_output, log_skipped, open_documents, open_output, print_json, print_line
+from bpe.cli.names import check_tokenizers, is_available, is_path, load_tokenizer
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
 from bpe.evaluation import table
@@ -47,7 +51,7 @@ def evaluate(args: argparse.Namespace) -> None:
         check_output(path, [*name_paths(tokenizer_paths).values(), *corpus_paths.values()])
     if len(text_paths) == 1 and text_paths[0] in corpus_paths.values():
         corpus_paths = {"": text_paths[0]}  # a corpus alone needs no name
-    tokenizers = load_tokenizers(tokenizer_paths)
+    tokenizers = load_tokenizers(args, tokenizer_paths)
     corpora = {name: open_documents(args, corpus_path) for name, corpus_path in corpus_paths.items()}
     evaluation = bpe.evaluate(
         tokenizers,
@@ -115,16 +119,26 @@ def _read_morphemes(path: str) -> list[list[str]]:
 def sanity_check(args: argparse.Namespace) -> int:
     """Check tokenizers; return 1 if one has a defect, else 0."""
     tokenizer_paths, text_paths = divide_paths(args)
-    tokenizers, n_failed = load_tokenizers(tokenizer_paths), 0
+    tokenizers, n_failed = load_tokenizers(args, tokenizer_paths), 0
+    results: dict[str, Any] = {}
     for name, tokenizer in tokenizers.items():
         documents = (text for path in name_paths(text_paths).values() for text in _read_documents(args, path))
         findings = bpe.evaluation.sanity_check(tokenizer, documents)
+        findings = [
+            replace(finding, level="allowed") if finding.check in args.allow and finding.level == "failure" else finding
+            for finding in findings
+        ]
+        has_failed = has_failure(findings)
+        n_failed += has_failed
+        results[name] = {"failed": has_failed, "findings": list(map(asdict, findings))}
+        if args.json:
+            continue
         if len(tokenizers) > 1:
             print_line(f"{name}:")
         for finding in findings:
-            is_allowed = finding.check in args.allow and finding.level == "failure"
-            print_line(f"allowed  {finding.check}: {finding.message}" if is_allowed else str(finding))
-        n_failed += has_failure([finding for finding in findings if finding.check not in args.allow])
+            print_line(str(finding))
+    if args.json:
+        print_json(results)
     if n_failed:
         log.warning("%s of %d failed", pluralize(n_failed, "tokenizer"), len(tokenizers))
     return 1 if n_failed else 0
@@ -142,7 +156,7 @@ def report(args: argparse.Namespace) -> None:
         args.parser.error("a text is read twice, so it cannot be stdin; name a file")
     corpus_paths = name_paths(text_paths)
     check_output(args.output, [*name_paths(tokenizer_paths).values(), *corpus_paths.values()])
-    tokenizers = load_tokenizers(tokenizer_paths)
+    tokenizers = load_tokenizers(args, tokenizer_paths)
     corpora = {name: open_documents(args, path) for name, path in corpus_paths.items()}
     evaluation = bpe.evaluate(tokenizers, corpora, parallel=args.parallel) if corpora else None
     _write_page(args.output, tokenizers, evaluation, corpora)
@@ -154,8 +168,15 @@ def play(args: argparse.Namespace) -> None:
     """Serve the playground until Ctrl-C."""
     from bpe.report import Playground
 
-    tokenizers = load_tokenizers(args.paths)
-    with Playground(tokenizers, args.host, args.port, network=args.network) as server:
+    tokenizers = load_tokenizers(args, args.paths)
+    try:
+        server = Playground(tokenizers, args.host, args.port, network=args.network)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        reason = f"--port {args.port} is in use by another program; give another port, or 0 for any that is free"
+        raise OSError(error.errno, reason) from None
+    with server:
         print_line(server.url, flush=True)
         log.info("%s; Ctrl-C ends it", ", ".join(tokenizers))
         try:
@@ -185,8 +206,11 @@ def divide_paths(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     text_paths: list[str] = []
     for argument in args.paths:
         if argument not in args.tokenizers:
-            (tokenizer_paths if is_tokenizer(split_name(argument)[1]) else text_paths).append(argument)
+            path = split_name(argument)[1]
+            is_tokenizer_path = is_tokenizer(path) if os.path.lexists(path) else is_available(args, path)
+            (tokenizer_paths if is_tokenizer_path else text_paths).append(argument)
     if not tokenizer_paths:
+        check_tokenizers(*(path for path in text_paths if re.fullmatch(r"[^*?\[:=]+", path)))
         args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
     return tokenizer_paths, text_paths
 
@@ -231,6 +255,8 @@ def name_paths(paths: Iterable[str]) -> dict[str, str]:
         label = None if label is None else escape_unprintable(label)
         file = Path(path)
         name = file.name.split(".")[0] or file.name
+        if not is_path(path):
+            name = file.name
         if name in _COMMON_NAMES and file.parent.name:
             name = file.parent.name
         name = escape_unprintable(label or name or path)
@@ -242,9 +268,9 @@ def name_paths(paths: Iterable[str]) -> dict[str, str]:
     return paths_by_name
 
 
-def load_tokenizers(paths: Sequence[str]) -> dict[str, bpe.Tokenizer]:
-    """Load the tokenizers in files, by short names."""
-    return {name: bpe.Tokenizer.load(path) for name, path in name_paths(paths).items()}
+def load_tokenizers(args: argparse.Namespace, paths: Sequence[str]) -> dict[str, bpe.Tokenizer]:
+    """Load tokenizers, by short names."""
+    return {name: load_tokenizer(args, path) for name, path in name_paths(paths).items()}
 
 
 def _write_page(

@@ -19,7 +19,7 @@ from typing import Any
 
 import bpe
 from bpe.base.spelling import spell
-from bpe.cli.files import check_files, print_line
+from bpe.cli.files import check_files, print_json, print_line
 from bpe.show.terminal import render, use_colour
 
 #: How often the page is repeated in training, because the page is small beside the English text.
@@ -39,13 +39,18 @@ def main(args: argparse.Namespace) -> int:
     """Run the demonstration; return the exit status."""
     check_files(args)
     colour = use_colour(sys.stdout)
+    figures: dict[str, Any] = {}
+    lines: list[str] = []
     is_identical = run(
-        partial(print_line, styled=True),
+        lines.append if args.json else partial(print_line, styled=True),
         vocab_size=args.vocab_size,
         output=args.output,
         colour=colour,
         threads=args.threads,
+        figures=figures,
     )
+    if args.json:
+        print_json(figures)
     return 0 if is_identical else 1
 
 
@@ -70,6 +75,7 @@ def run(
     output: str | Path | None = None,
     colour: bool = False,
     threads: int | None = None,
+    figures: dict[str, Any] | None = None,
 ) -> bool:
     """Run the demonstration and report each step.
 
@@ -79,6 +85,7 @@ def run(
         output: the path of tokenizer.json; None for a temporary folder, which is deleted at the end.
         colour: show tokens with coloured backgrounds instead of separators.
         threads: the number of threads; None for one per core.
+        figures: is filled with the result by the keys of `bpe demo --json`.
 
     Returns:
         Whether the loaded tokenizer gave the same ids as the trained one, and decoding returned the texts.
@@ -109,8 +116,18 @@ def run(
 
     n_tokens = len(batch.ids)
     write(f"\nEncode: {n_tokens:,} tokens, {_count_bytes(documents) / n_tokens:.2f} bytes per token.")
-    write(f"Speed: training {training}, encoding {encoding}, decoding {decoding}.")
-    if trained.encode_batch(documents, threads=threads) != batch:
+    write(f"Speed: training {training:.1f} MB/s, encoding {encoding:.1f} MB/s, decoding {decoding:.1f} MB/s.")
+    has_same_ids = trained.encode_batch(documents, threads=threads) == batch
+    if figures is not None:
+        figures |= {
+            "same": has_same_ids and decoded == documents,
+            "vocab_size": tokenizer.vocab_size,
+            "bytes": _count_bytes(documents),
+            "tokens": n_tokens,
+            "bytes_per_token": _count_bytes(documents) / n_tokens,
+            "megabytes_per_second": {"training": training, "encoding": encoding, "decoding": decoding},
+        }
+    if not has_same_ids:
         write("Compare: the loaded tokenizer gives OTHER ids than the one that was trained.")
         return False
     if decoded != documents:
@@ -131,11 +148,11 @@ def _reload(write: Callable[[str], None], trained: bpe.Tokenizer, output: str | 
         return bpe.Tokenizer.load(path)
 
 
-def _measure(size: int, function: Callable[[], Any]) -> tuple[Any, str]:
-    """Call a function that handles `size` bytes; return its result and speed."""
+def _measure(size: int, function: Callable[[], Any]) -> tuple[Any, float]:
+    """Call a function that handles `size` bytes; return its result and its speed in MB/s."""
     start = perf_counter()
     result = function()
-    return result, f"{size / 1e6 / max(perf_counter() - start, 1e-9):.1f} MB/s"
+    return result, size / 1e6 / max(perf_counter() - start, 1e-9)
 
 
 def _make_merge_printer(write: Callable[[str], None], colour: bool) -> Callable[[int, Token, Token, Token, int], None]:

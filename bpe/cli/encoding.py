@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
-from collections.abc import Iterator
-from contextlib import closing
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +29,11 @@ from bpe.cli.files import (
     open_corpus,
     open_input,
     open_output,
+    print_json,
     print_line,
     show_progress,
 )
+from bpe.cli.names import check_tokenizers, load_tokenizer
 from bpe.corpus.blocks import Block
 from bpe.corpus.reading import check_encoding_errors, find_last_character_end
 from bpe.corpus.sources import Sources
@@ -46,6 +51,7 @@ from bpe.encode.engine import BosEos
 from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
 from bpe.formats.id_files import offsets_path, read_ids, write_lines, write_npy
 from bpe.vocab.special_names import resolve_token
+from bpe.vocab.special_tokens import Allowed
 
 log = get_log("bpe.cli")
 
@@ -68,11 +74,15 @@ def encode(args: argparse.Namespace) -> None:
         if getattr(args, flag[2:].replace("-", "_")) is not None:
             args.parser.error(f"{flag} is for training shards; give --format {', '.join(SHARD_FORMATS)}")
     is_npy = _is_npy(args)
-    sources = open_corpus(args, [args.tokenizer])
-    tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
-    _log_separator_advice(tokenizer, args, is_npy=is_npy)
-    groups = _encode_groups(tokenizer, sources, args, warn=True)
-    batches = ((group.batch, group.continues) for group in groups)
+    sources = _open_files_or_text(args)
+    tokenizer = load_tokenizer(args, args.tokenizer, timeout=args.timeout)
+    batches: Iterable[tuple[TokenBatch, bool]]
+    if sources is None:
+        batches = [(_encode_text(tokenizer, args), False)]
+    else:
+        _log_separator_advice(tokenizer, args, is_npy=is_npy)
+        groups = _encode_groups(tokenizer, sources, args, warn=True)
+        batches = ((group.batch, group.continues) for group in groups)
     if is_npy:
         write_npy(args.output, batches)
     else:
@@ -86,10 +96,13 @@ def encode(args: argparse.Namespace) -> None:
 def _encode_shards(args: argparse.Namespace) -> None:
     if args.output is None:
         args.parser.error(f"--format {args.format} needs -o OUT/: the folder for the shards")
+    if args.text is not None:
+        args.parser.error(f"--text gives ids, and --format {args.format} writes training shards, which are of FILES")
     rank, world = args.part or (None, None)
     args.part = None  # `encode_shards` takes the part itself
-    sources = open_corpus(args, [args.tokenizer])
-    tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
+    sources = _open_files_or_text(args)
+    assert sources is not None
+    tokenizer = load_tokenizer(args, args.tokenizer, timeout=args.timeout)
     manifest = encode_shards(
         sources,
         tokenizer,
@@ -109,6 +122,41 @@ def _encode_shards(args: argparse.Namespace) -> None:
     )
     log_skipped(manifest)
     _log_manifest(args.output, manifest)
+
+
+def _open_files_or_text(args: argparse.Namespace) -> Sources | None:
+    """Check the inputs, and open FILES; None for --text."""
+    if bool(args.files) == (args.text is not None):
+        args.parser.error("give either FILES or --text TEXT")
+    inputs = check_tokenizers(args.tokenizer)
+    if args.text is not None:
+        check_files(args, *inputs)
+        return None
+    try:
+        return open_corpus(args, inputs)
+    except FileNotFoundError as error:
+        if error.filename not in args.files:
+            raise
+        reason = f"{error.strerror}; --text takes a text instead of a file"
+        raise FileNotFoundError(error.errno, reason, error.filename) from None
+
+
+def _encode_text(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> TokenBatch:
+    """Encode the text of --text."""
+    prepend, append = _resolve_bos_eos(tokenizer, args)
+    allowed_special: Allowed = "all" if args.allow_special else ()
+    return tokenizer.encode_batch(
+        [os.fsencode(args.text)], prepend=prepend, append=append, allowed_special=allowed_special
+    )
+
+
+def _resolve_bos_eos(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> BosEos:
+    """Resolve --prepend and --append to ids."""
+    prepend, append = (
+        None if text is None else resolve_token(tokenizer.spec, flag, _parse_token(tokenizer, text))
+        for flag, text in (("--prepend", args.prepend), ("--append", args.append))
+    )
+    return prepend, append
 
 
 def _parse_token(tokenizer: bpe.Tokenizer, text: str | None) -> int | str | FormatChoice | None:
@@ -177,11 +225,7 @@ def _encode_groups(
     check_encoding_errors(sources.encoding_errors, is_char_model=tokenizer.model == "char")
     engine, threads = tokenizer._engine, resolve_threads(args.threads)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always_names
-    prepend, append = (
-        None if text is None else resolve_token(tokenizer.spec, flag, _parse_token(tokenizer, text))
-        for flag, text in (("--prepend", args.prepend), ("--append", args.append))
-    )
-    bos_eos = prepend, append
+    bos_eos = _resolve_bos_eos(tokenizer, args)
     warning = NameWarning(find_unexpected_names(tokenizer, bos_eos, allowed, sources.separators) if warn else ())
     separators, keep_separator = sources.separators, sources.keep_separator
     must_stream = not separators and not engine.can_split_documents(allowed)  # a document may exceed the memory
@@ -246,53 +290,96 @@ def _encode_stream(
 
 def decode(args: argparse.Namespace) -> None:
     """Write the text of ids."""
-    check_files(args, args.file, args.tokenizer)
-    tokens = TokenDecoder(bpe.Tokenizer.load(args.tokenizer).spec)
+    path, given_ids = _find_ids(args)
+    check_files(args, *([] if given_ids else [path]), *check_tokenizers(args.tokenizer))
+    tokens = TokenDecoder(load_tokenizer(args, args.tokenizer).spec)
     separator = (args.separator or "").encode()
-    total = os.path.getsize(args.file) if os.path.isfile(args.file) else None
+    total = os.path.getsize(path) if os.path.isfile(path) else None
     with (
-        open_input(args.file) as file,
+        nullcontext(io.BytesIO(given_ids)) if given_ids else open_input(path) as file,
         show_progress(args, "decode", total) as advance,
         open_output(args.output) as output,
     ):
         decoder = ByteDecoder(tokens)
-        for index, piece in enumerate(read_ids(file, None if args.file == "-" else args.file)):
+        for index, piece in enumerate(read_ids(file, None if given_ids or path == "-" else path)):
             if piece.begins_document and index:
                 output.write(decoder.end() + separator)
-            with error_context(args.file, piece.where):
+            with error_context(path, piece.where, args.parser):
                 data = decoder.push(tokens.select_valid_ids(piece.ids) if args.skip_invalid else piece.ids)
             output.write(data)
             advance(piece.size)
         output.write(decoder.end())
+    if given_ids and args.output is None and sys.stdout.isatty():
+        print_line("")
+
+
+def _find_ids(args: argparse.Namespace) -> tuple[str, bytes]:
+    """Find what to decode: the path of a file and nothing; or ids of the command line, for messages and as a line."""
+    words = " ".join(args.files)
+    ids = re.findall("[0-9]+", words) if re.fullmatch(r"\[?[0-9, ]+\]?", words) else []
+    if ids and not os.path.lexists(args.files[0]):
+        return words, " ".join(ids).encode()
+    if len(args.files) > 1:
+        args.parser.error(f"give one file, or ids such as 12 13; {args.files[0]} and {args.files[1]} are neither")
+    return args.files[0], b""
 
 
 def count(args: argparse.Namespace) -> None:
     """Print the tokens and bytes of each file."""
-    sources = open_corpus(args, [args.tokenizer])
-    tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
+    sources = _open_files_or_text(args)
+    tokenizer = load_tokenizer(args, args.tokenizer, timeout=args.timeout)
 
+    if sources is None:
+        counts = [FileCount("--text", len(_encode_text(tokenizer, args).ids), len(os.fsencode(args.text)))]
+    else:
+        counts = _count_files(tokenizer, sources, args)
+    total = FileCount("total", sum(count.tokens for count in counts), sum(count.bytes for count in counts))
+    if args.json:
+        print_json({"files": [{"file": count.name, **count.to_json()} for count in counts], "total": total.to_json()})
+    else:
+        print_line(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
+        for count in counts if len(counts) == 1 else [*counts, total]:
+            ratio = "-" if count.bytes_per_token is None else f"{count.bytes_per_token:.3f}"
+            print_line(f"{count.tokens:>12}  {count.bytes:>12}  {ratio:>11}  {escape_unprintable(count.name)}")
+    log_skipped(sources)
+
+
+class FileCount(NamedTuple):
+    """The tokens and bytes of a file, or of all."""
+
+    name: str
+    tokens: int
+    bytes: int
+
+    @property
+    def bytes_per_token(self) -> float | None:
+        """The bytes of text per token; None without tokens."""
+        return self.bytes / self.tokens if self.tokens else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers by the keys of `bpe count --json`."""
+        return {"tokens": self.tokens, "bytes": self.bytes, "bytes_per_token": self.bytes_per_token}
+
+
+def _count_files(tokenizer: bpe.Tokenizer, sources: Sources, args: argparse.Namespace) -> list[FileCount]:
     names = ["-" if file.kind == "stdin" else file.name for file in sources.files]
     token_counts, byte_counts = [0] * len(names), [0] * len(names)
     for group in _encode_groups(tokenizer, sources, args):
         token_counts[group.file_index] += len(group.batch.ids)
         byte_counts[group.file_index] += group.n_bytes
-    print_line(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
-    rows = list(zip(token_counts, byte_counts, names, strict=True))
-    if len(names) > 1:
-        rows.append((sum(token_counts), sum(byte_counts), "total"))
-    for n_tokens, n_bytes, name in rows:
-        ratio = f"{n_bytes / n_tokens:.3f}" if n_tokens else "-"
-        print_line(f"{n_tokens:>12}  {n_bytes:>12}  {ratio:>11}  {escape_unprintable(name)}")
-    log_skipped(sources)
+    return list(map(FileCount, names, token_counts, byte_counts))
 
 
 def verify(args: argparse.Namespace) -> int:
     """Print a line for each defect of a folder of shards; return 1 if there is a defect, else 0."""
     defects = verifying.verify(args.folder, samples=args.samples, progress=not args.quiet)
-    for line in defects:
-        print_line(line)
-    if not defects:
-        manifest = Manifest.read(Path(args.folder))
+    manifest = None if defects else Manifest.read(Path(args.folder))
+    if args.json:
+        print_json({"sound": not defects, "defects": defects})
+    else:
+        for line in defects:
+            print_line(line)
+    if manifest is not None:
         counts = (len(manifest.shards), "shard"), (manifest.documents, "document"), (manifest.tokens, "token")
         log.info("%s: no defects in %s of %s, %s", args.folder, *(pluralize(*count) for count in counts))
     return 1 if defects else 0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from bpe._names import SHARD_FORMATS
 from bpe.cli.parsing import replace_with_flags
-from bpe.errors import FormatError, escape_unprintable, get_log, ignore_system_errors, pluralize
+from bpe.errors import FormatError, escape_unprintable, get_log, ignore_system_errors, pluralize, replace_unprintable
 
 if TYPE_CHECKING:
     from bpe.base.progress import Advance, Stage
@@ -233,6 +233,14 @@ def print_line(line: str, *, flush: bool = False, styled: bool = False) -> None:
     output.write(text.encode("utf-8", "backslashreplace") + b"\n")
     if flush or sys.stdout.isatty():
         output.flush()
+
+
+def print_json(value: Any) -> None:
+    """Print a result as JSON, indented, with escapes for what a terminal obeys or hides."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    Stdout().write(replace_unprintable(text, lambda character: json.dumps(character)[1:-1], keep="\n").encode() + b"\n")
 
 
 def silence_stdout() -> None:

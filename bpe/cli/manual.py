@@ -43,8 +43,8 @@ def _describe_program() -> Iterator[tuple[str, str]]:
         "DESCRIPTION",
         _indent(
             "Results go to stdout or to a named file; progress and the log go to stderr. An output file is written "
-            "whole or not at all. Where an argument is a text file, - is stdin. Nothing but files named by a URL is "
-            "downloaded."
+            "whole or not at all. Where an argument is a text file, - is stdin. Without --download nothing but files "
+            "named by a URL is downloaded."
         ),
     )
     width = max(map(len, COMMANDS))

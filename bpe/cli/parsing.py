@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from bpe.errors import escape_unprintable
+from bpe.errors import escape_unprintable, suggest
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -25,6 +25,33 @@ _FLAGS_BY_ARGUMENT = {
     "pretokenizer": "--pretokenizer",
     "counted_special_tokens": "--special-token",
     "coverage": "--character-coverage",
+}
+
+#: Python arguments that some commands have under another `dest`: (`dest`, argument, flag).
+_FLAGS_BY_DEST = (
+    ("input_format", "format", "--input-format"),  # the library's argument is of the sources
+    ("shuffle", "seed", "--shuffle"),
+    ("output", "path", "--output"),
+    ("named_output", "path", "--output"),
+    ("named_output", "target", "--output"),
+)
+
+#: Advice that only Python has, as patterns, and what to write on a command line.
+_ADVICE = {
+    r"allowed_special='all'": "--allow-special",
+    r"append=None to write none": "--append '' to write none",
+    r", or give bpe\.Alphabet\('corpus'\)": "",
+    r"unk_token='<unk>', or with alphabet=bpe\.Alphabet\(…\) that has it": "--unk-token '<unk>' or --byte-fallback",
+    r"load it with a pattern: Tokenizer\.from_tiktoken\([^)]*\), or make": "make",
+    r", Tokenizer\.from_vocab_merges\([^)]*\)": " in Python",
+    r" with Tokenizer\.load, or pass force=True": "",
+    r", or force=True": "",
+    r'with format="([\w-]+)"': r"with bpe convert --from \1",
+    r", and load it with Tokenizer\.load\(folder\)": ", and give the folder instead of the name",
+    r"tok\.truncate_vocab": "bpe truncate",
+    r"\bbpe\.(train|extend|prune)\b": r"bpe \1",
+    r"bpe\.count_words": "bpe count-words",
+    r" \(a mapping of your own counts is taken as it is\)": "",
 }
 
 
@@ -103,6 +130,20 @@ class ReplacePositional(argparse.Action):
         next(action for action in parser._actions if action.dest == argument_name).required = False
 
 
+def move_command_first(arguments: list[str], commands: Mapping[str, Any], parse: Callable[[str], Parser]) -> list[str]:
+    """Move the command to the front, where options of it come before it, as in `bpe -t tok.json show hi`.
+
+    `parse` builds the parser of a command, which says whether a word is the value of the option before it.
+    """
+    for index, word in enumerate(arguments):
+        if word not in commands or not arguments[0].startswith("-") or arguments[0] in ("-h", "--help", "--version"):
+            continue
+        action = parse(word)._option_string_actions.get(arguments[index - 1])
+        if action is None or action.nargs == 0:
+            return [word, *arguments[:index], *arguments[index + 1 :]]
+    return arguments
+
+
 class Parser(argparse.ArgumentParser):
     """An `ArgumentParser` whose error messages are one line and name flags."""
 
@@ -133,7 +174,7 @@ class Parser(argparse.ArgumentParser):
         for argument in takewhile("--".__ne__, args or []):
             flag = argument.partition("=")[0]
             if flag.startswith("--") and flag not in known_flags and " " not in argument:
-                self.error(f"unrecognized arguments: {flag}{_suggest(flag, known_flags)}")
+                self.error(f"unrecognized arguments: {flag}{suggest(flag, known_flags)}")
         return super().parse_known_args(args, namespace)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
@@ -146,16 +187,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             names = [str(choice) for choice in action.choices]
-            message = f"invalid choice: {value!r}{_suggest(value, names)} (choose from {', '.join(names)})"
+            message = f"invalid choice: {value!r}{suggest(value, names)} (choose from {', '.join(names)})"
             raise argparse.ArgumentError(action if action.option_strings else None, message)
-
-
-def _suggest(word: str, known_words: Iterable[str]) -> str:
-    """Ask whether the known word closest to a wrong one is meant; an empty string if none is close."""
-    import difflib
-
-    matches = difflib.get_close_matches(word, list(known_words), 1)
-    return f"; did you mean {matches[0]}?" if matches else ""
 
 
 def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
@@ -174,8 +207,8 @@ def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
     for action in parser._actions:
         if action.option_strings:
             flags.setdefault(action.dest, max(action.option_strings, key=len))
-    if "input_format" in flags:  # the library's argument is of the sources
-        flags["format"] = flags["input_format"]
+    flags |= {argument: flag for dest, argument, flag in _FLAGS_BY_DEST if dest in flags}
+    message = replace_advice(message)
     switches = {flag for action in parser._actions if action.nargs == 0 for flag in action.option_strings}
     message = re.sub(r"\bPretokenizer\('(\w+)'\)", r"\1", message)
     names = "|".join(sorted(map(re.escape, flags), key=len, reverse=True))
@@ -192,12 +225,21 @@ def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
         return f"{flag} {value[1:-1] if needs_no_quotes else value}"
 
     message = re.sub(rf"(?<![\w.])({names})=('[^']*'|\"[^\"]*\"|\w+\b)?", replace_assignment, message)
+    message = re.sub(r"(--[\w-]+(?: \w+)?) \((?:bpe [\w-]+ )?\1\)", r"\1", message)  # the library names flags too
     # A name with an underscore is always an argument; any other name only as the subject that the message begins with.
-    return re.sub(
+    message = re.sub(
         rf"(?<![\w'\"./-])({names})(?![\w'\"=(])",
         lambda match: flags[match[1]] if "_" in match[1] or _is_subject(match) else match[1],
         message,
     )
+    return re.sub(r"^(--[\w-]+) is True\b", r"\1 is given", message)
+
+
+def replace_advice(message: str) -> str:
+    """Replace the advice in a message of the library that only Python has."""
+    for pattern, advice in _ADVICE.items():
+        message = re.sub(pattern, advice, message)
+    return message
 
 
 def _is_subject(match: re.Match[str]) -> bool:
@@ -209,14 +251,30 @@ def _is_subject(match: re.Match[str]) -> bool:
 
 
 def at_least(smallest: int) -> Callable[[str], int]:
-    """Make the type of whole numbers of at least `smallest`."""
+    """Make the type of whole numbers of at least `smallest`, in which k is a thousand and M a million.
+
+    >>> at_least(1)("32k"), at_least(1)("1.5M")
+    (32000, 1500000)
+    """
 
     def convert(text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < smallest:
-            raise ValueError(f"{text!r} is not a whole number of at least {smallest}")
-        return int(text)
+        number = _parse_whole_number(text)
+        if number is None or number < smallest:
+            advice = "; 32k is 32000" if re.search("[ekm]", text, re.IGNORECASE) else ""
+            raise ValueError(f"{text!r} is not a whole number of at least {smallest}{advice}")
+        return number
 
     return convert
+
+
+def _parse_whole_number(text: str) -> int | None:
+    """Read digits, or a number with a unit that gives a whole one; None for any other text."""
+    match = re.fullmatch(r"([0-9]{1,18})(?:(?:\.([0-9]{1,6}))?([kKmM]))?", text)
+    if match is None:
+        return None
+    exponent = {"": 0, "k": 3, "m": 6}[(match[3] or "").lower()]
+    decimals = match[2] or ""
+    return None if len(decimals) > exponent else int(match[1] + decimals.ljust(exponent, "0"))
 
 
 def parse_port(text: str) -> int:
@@ -270,8 +328,15 @@ def parse_weights(text: str) -> list[Fraction]:
 
 
 def parse_sizes(text: str) -> int | list[int]:
-    """Read a whole number of at least 1, or several with commas between."""
+    """Read a whole number of at least 1, or several with commas between.
+
+    >>> parse_sizes("32k"), parse_sizes("8k,16k")
+    (32000, [8000, 16000])
+    """
     parse_size = at_least(1)
+    if re.fullmatch(r"[0-9]{1,3}(,000)+", text):
+        plain = text.replace(",", "")
+        raise ValueError(f"{text!r} has commas, which stand between several sizes; write {plain}")
     return [parse_size(part) for part in text.split(",")] if "," in text else parse_size(text)
 
 

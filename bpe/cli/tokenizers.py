@@ -7,13 +7,25 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import bpe
-from bpe.cli.files import check_files, check_inputs, check_output, is_counts_file, log_skipped, open_sources, print_line
-from bpe.converting import find_text_difference, load_spec_with_pattern
+from bpe.base.spelling import spell_together
+from bpe.cli.files import (
+    check_files,
+    check_inputs,
+    check_output,
+    is_counts_file,
+    log_skipped,
+    open_sources,
+    print_json,
+    print_line,
+)
+from bpe.cli.names import check_tokenizers, is_path, load_tokenizer
+from bpe.converting import TextDifference, find_text_difference, load_spec_with_pattern
+from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
 from bpe.formats.loading import FORMATS, is_rank_file
 from bpe.formats.saving import check_name_has_format, choose_format, compare_all
@@ -29,31 +41,93 @@ def info(args: argparse.Namespace) -> None:
     if args.plot and is_counts_file(args.file):
         args.parser.error(f"{args.file} has word counts; --plot draws the training of a tokenizer")
     if args.plot:
-        _plot(args.file)
+        _plot(args)
         return
-    properties = _describe_counts(args.file) if is_counts_file(args.file) else _describe_tokenizer(args.file)
+    if is_counts_file(args.file):
+        counts = WordCounts.load(args.file)
+        properties = _list_counts(counts) if args.json else _describe_counts(counts)
+    else:
+        tokenizer = load_tokenizer(args, args.file)
+        properties = _list_properties(tokenizer) if args.json else _describe_tokenizer(tokenizer)
+    if args.json:
+        print_json(properties)
+        return
     for name, value in properties.items():
         print_line(f"{name + ':':<18}{escape_unprintable(str(value))}")
 
 
-def _plot(path: str) -> None:
+def _plot(args: argparse.Namespace) -> None:
     """Draw the curve of a tokenizer's training."""
     from bpe.show.terminal import draw_curve, use_colour
 
-    training = bpe.Tokenizer.load(path).spec.training
+    training = load_tokenizer(args, args.file).spec.training
     if training is None or not training.curve:
-        raise FormatError("has no record of its training; a tokenizer.json that bpe train writes has one", path=path)
+        raise FormatError(
+            "has no record of its training; a tokenizer.json that bpe train writes has one", path=args.file
+        )
     for line in draw_curve(training.curve, colour=use_colour(sys.stdout)):
         print_line(line, styled=True)
     if training.stopped is not None:
         print_line(f"training stopped early: {training.stopped}")
 
 
-def _describe_counts(path: str) -> dict[str, Any]:
-    from bpe.count.word_counts import WordCounts
+def _list_counts(counts: WordCounts) -> dict[str, Any]:
+    """List the properties of word counts by the keys of `bpe info --json`."""
+    return {
+        "kind": "word counts",
+        "distinct_words": len(counts),
+        "words": counts.total,
+        "special_tokens": list(counts.special_tokens),
+        **_list_components(counts.pretokenizer, counts.normalizer),
+        "units": counts.units,
+        "documents": counts.documents,
+        "most_frequent": [
+            {"word": word.decode("utf-8", "backslashreplace"), "count": count}
+            for word, count in counts.most_common(_MAX_LISTED_NAMES)
+        ],
+    }
+
+
+def _list_components(pretokenizer: bpe.Pretokenizer | None, normalizer: object) -> dict[str, Any]:
+    return {
+        "pretokenizer": None if pretokenizer is None else pretokenizer.name or repr(pretokenizer),
+        "normalizer": None if normalizer is None else repr(normalizer),
+    }
+
+
+def _list_properties(tokenizer: bpe.Tokenizer) -> dict[str, Any]:
+    """List the properties of a tokenizer by the keys of `bpe info --json`."""
+    spec, added_names, training = tokenizer.spec, tokenizer._engine.specials.always_names, tokenizer.spec.training
+    specials = tokenizer.special_tokens
+    return {
+        "kind": "tokenizer",
+        "model": tokenizer.model,
+        "vocab_size": tokenizer.vocab_size,
+        "n_vocab": tokenizer.n_vocab,
+        "merges": len(spec.merges),
+        "special_tokens": {name: token_id for name, token_id in specials.items() if name not in added_names},
+        "added_tokens": {name: token_id for name, token_id in specials.items() if name in added_names},
+        "roles": tokenizer.roles,
+        "bos_token": tokenizer.bos_token,
+        "eos_token": tokenizer.eos_token,
+        "unk_token": spec.unk_token,
+        "end_of_word": spec.end_of_word,
+        "end_of_word_glued": spec.end_of_word_glued,
+        **_list_components(tokenizer.pretokenizer, tokenizer.normalizer),
+        "fingerprint": tokenizer.fingerprint,
+        "training": None
+        if training is None
+        else {
+            "merges": training.merges,
+            "stopped": training.stopped,
+            "curve": [dict(zip(("merges", "count", "bytes_per_token"), row, strict=True)) for row in training.curve],
+        },
+    }
+
+
+def _describe_counts(counts: WordCounts) -> dict[str, Any]:
     from bpe.show.terminal import join_plain
 
-    counts = WordCounts.load(path)
     words = counts.most_common(_MAX_LISTED_NAMES)
     return {
         "file": "word counts",
@@ -67,11 +141,10 @@ def _describe_counts(path: str) -> dict[str, Any]:
     }
 
 
-def _describe_tokenizer(path: str) -> dict[str, Any]:
+def _describe_tokenizer(tokenizer: bpe.Tokenizer) -> dict[str, Any]:
     from bpe.show.terminal import join_plain
     from bpe.vocab.spec import describe_merges, describe_model
 
-    tokenizer = bpe.Tokenizer.load(path)
     lengths = tokenizer.token_byte_lengths
     ids = np.flatnonzero(lengths)
     end_of_word = tokenizer.spec.end_of_word
@@ -126,8 +199,8 @@ def edit(args: argparse.Namespace) -> None:
     """Save a tokenizer with more tokens."""
     if not args.add_special and not args.add:
         args.parser.error("give the tokens to add, with --add-special or --add")
-    check_files(args, args.input)
-    tokenizer = bpe.Tokenizer.load(args.input)
+    check_files(args, *check_tokenizers(args.input))
+    tokenizer = load_tokenizer(args, args.input)
     extended_tokenizer = tokenizer.with_tokens(special=args.add_special, added=args.add)
     extended_tokenizer.save(args.output)
     n_more = pluralize(extended_tokenizer.vocab_size - tokenizer.vocab_size, "more token")
@@ -142,11 +215,33 @@ def show(args: argparse.Namespace) -> None:
     if args.text == "-":
         check_inputs(args, ["-"])
     text = read_all(sys.stdin.buffer, "stdin") if args.text == "-" else os.fsencode(args.text)
-    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    tokenizer = load_tokenizer(args, args.tokenizer)
     if args.explain:
         print_line(tokenizer.explain(text))
+    elif args.json:
+        print_json(_list_tokens(tokenizer, text))
+    elif args.ids:
+        ids = tokenizer.encode(text).tolist()
+        for token_id, spelling in zip(ids, spell_together(map(tokenizer.token_bytes, ids)), strict=True):
+            print_line(f"{token_id:>8}  {spelling}", styled=True)
     else:
         print_line(render(tokenizer.tokens(text), colour=use_colour(sys.stdout)), styled=True)
+
+
+def _list_tokens(tokenizer: bpe.Tokenizer, text: bytes) -> dict[str, Any]:
+    """List the tokens of a text by the keys of `bpe show --json`."""
+    ids, spans = tokenizer.encode_with_offsets(text, "byte")
+    tokens = [
+        {
+            "id": token_id,
+            "text": tokenizer.decode([token_id]),
+            "bytes": tokenizer.token_bytes(token_id).hex(),
+            "start": start,
+            "end": end,
+        }
+        for token_id, (start, end) in zip(ids.tolist(), spans.tolist(), strict=True)
+    ]
+    return {"ids": ids.tolist(), "tokens": tokens}
 
 
 def convert(args: argparse.Namespace) -> None:
@@ -154,20 +249,28 @@ def convert(args: argparse.Namespace) -> None:
     if args.output is not None and args.named_output is not None:
         args.parser.error(f"OUT is {args.output}, and --output is {args.named_output}; give one of them")
     args.output = args.output if args.named_output is None else args.named_output
-    check_inputs(args, [path for path in (args.input,) if not os.path.isdir(path)])
+    inputs = check_tokenizers(args.input)
+    check_inputs(args, inputs)
     if args.to_format is None:
         check_name_has_format(args.output)
     to_format = args.to_format or choose_format(args.output)
     if not FORMATS[to_format].is_folder and not (args.to_format and Path(args.output).is_dir()):
-        check_output(args.output, [args.input])
-    bpe.convert(
-        args.input,
-        args.output,
-        from_format=args.from_format,
-        to_format=args.to_format,
-        pretokenizer=args.pretokenizer,
-        lossy=args.lossy,
-    )
+        check_output(args.output, inputs)
+    if is_path(args.input):
+        bpe.convert(
+            args.input,
+            args.output,
+            from_format=args.from_format,
+            to_format=args.to_format,
+            pretokenizer=args.pretokenizer,
+            lossy=args.lossy,
+        )
+    elif args.from_format is not None or args.pretokenizer is not None:
+        args.parser.error(
+            f"{args.input} is the name of a tokenizer; --from, --pretokenizer and --pattern are for files"
+        )
+    else:
+        load_tokenizer(args, args.input).save(args.output, format=args.to_format, lossy=args.lossy)
     log.info("%s, format %s", args.output, to_format)
 
 
@@ -184,27 +287,67 @@ def diff(args: argparse.Namespace) -> int:
 def _print_differences(args: argparse.Namespace) -> int:
     paths = (args.first, args.second)
     for path in paths:
-        check_inputs(args, [] if os.path.isdir(path) else [path])
+        check_inputs(args, check_tokenizers(path))
     are_rank_files = [args.pretokenizer is not None and is_rank_file(path) for path in paths]
     if args.pretokenizer is not None and not any(are_rank_files):
         args.parser.error("--pretokenizer and --pattern are for rank files, but neither A nor B is one")
     first, second = (
-        bpe.Tokenizer(load_spec_with_pattern(path, args.pretokenizer if needs_pattern else None))
+        bpe.Tokenizer(load_spec_with_pattern(path, args.pretokenizer)) if needs_pattern else load_tokenizer(args, path)
         for path, needs_pattern in zip(paths, are_rank_files, strict=True)
     )
     differences = compare_all(first.spec, second.spec, paths)
+    text_differences = list(_compare_texts(args, first, second)) if args.files else []
+    is_equal = not text_differences and all(difference.harmless for difference in differences)
+    if args.json:
+        print_json(
+            {
+                "equal": is_equal,
+                "differences": [
+                    {name: getattr(difference, name) for name in ("kind", "field", "message", "harmless")}
+                    for difference in differences
+                ],
+                "files": [difference.to_json() for difference in text_differences],
+            }
+        )
+        return 0 if is_equal else 1
     lines = [
         str(difference) if difference.kind == difference.field else f"{difference.kind}: {difference}"
         for difference in differences
     ]
-    text_differences = list(_compare_texts(args, first, second)) if args.files else []
     for line in (*lines, *text_differences):
-        print_line(line)
-    return 0 if not text_differences and all(difference.harmless for difference in differences) else 1
+        print_line(str(line))
+    return 0 if is_equal else 1
 
 
-def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.Tokenizer) -> Iterator[str]:
-    """Describe the first document of each file whose ids differ, and count the documents that differ."""
+class FileDifference(NamedTuple):
+    """The first document of a file whose ids differ, and how many there are."""
+
+    file: str
+    document: int
+    n_documents: int
+    n_differing: int
+    difference: TextDifference
+
+    def __str__(self) -> str:
+        remainder = (
+            "" if self.n_differing == 1 else f"; {pluralize(self.n_differing, 'document')} of {self.n_documents} differ"
+        )
+        return f"ids: {self.difference}{remainder}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the difference by the keys of `bpe diff --json`."""
+        return {
+            "file": self.file,
+            "documents": self.n_documents,
+            "differing_documents": self.n_differing,
+            "document": self.document,
+            "tokens": list(self.difference.counts),
+            "position": self.difference.index,
+        }
+
+
+def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.Tokenizer) -> Iterator[FileDifference]:
+    """Find the first document of each file whose ids differ."""
     sources = open_sources(args)
     file_sources = [sources.select_file(index) for index in range(len(sources.files))]
     for file, source in zip(sources.files, file_sources, strict=True):
@@ -216,10 +359,7 @@ def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.T
         if differing_indices:
             index = differing_indices[0]
             name = file.name if n_documents == 1 else f"{file.name}, document {index}"
-            remainder = (
-                ""
-                if len(differing_indices) == 1
-                else f"; {pluralize(len(differing_indices), 'document')} of {n_documents} differ"
-            )
-            yield f"ids: {find_text_difference(first, second, name, batches[0][index], batches[1][index])}{remainder}"
+            difference = find_text_difference(first, second, name, batches[0][index], batches[1][index])
+            assert difference is not None
+            yield FileDifference(file.name, index, n_documents, len(differing_indices), difference)
     log_skipped(*file_sources)

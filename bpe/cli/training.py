@@ -1,25 +1,38 @@
-"""The commands that read a corpus to learn from: train, count-words, merge-counts, prune."""
+"""The commands that learn from a corpus: train, count-words, merge-counts, extend, prune; and truncate."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
 from bpe.base.spelling import spell
 from bpe.cli.arguments import build_parser
-from bpe.cli.files import check_files, error_context, list_outputs, log_skipped, open_corpus, print_line, silence_stdout
+from bpe.cli.files import (
+    check_files,
+    error_context,
+    is_counts_file,
+    list_outputs,
+    log_skipped,
+    open_corpus,
+    print_line,
+    silence_stdout,
+)
+from bpe.cli.names import check_tokenizers, load_tokenizer
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import get_log, pluralize
 from bpe.formats.saving import check_target
 from bpe.training.checkpoint import read_progress
+from bpe.training.config import choose_default_pretokenizer
 
 log = get_log("bpe.cli")
 
@@ -40,10 +53,11 @@ def train(args: argparse.Namespace) -> None:
     options = _read_options(args)
     if args.trace:
         options["on_merge"] = _print_merge
+    default_pretokenizer = choose_default_pretokenizer(args.model == "char" or args.byte_fallback)
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         result: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
-            **_make_corpus_arguments(args, sources),
+            **_make_corpus_arguments(args, sources, {"pretokenizer": default_pretokenizer, **options}),
             superwords=None if args.superwords is None else bpe.SuperWords(args.superwords),
             alphabet=bpe.Alphabet(coverage=args.character_coverage, byte_fallback=args.byte_fallback),
             rules=bpe.MergeRules(tie_break=args.tie_break, max_token_length=args.max_token_length),
@@ -78,8 +92,26 @@ def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
     return None
 
 
-def _make_corpus_arguments(args: argparse.Namespace, sources: Sources | None) -> dict[str, Any]:
-    return {"files": sources, "counts": WordCounts.load(args.counts) if sources is None else None}
+def _make_corpus_arguments(
+    args: argparse.Namespace, sources: Sources | None, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the corpus by the names of arguments; `settings` are those of a list of words, which records none."""
+    if sources is not None:
+        return {"files": sources, "counts": None}
+    if is_counts_file(args.counts):
+        return {"files": None, "counts": WordCounts.load(args.counts)}
+    names = ("pretokenizer", "normalizer", "special_tokens")
+    used_settings = {name: settings[name] for name in names if name in settings}
+    return {"files": None, "counts": WordCounts.from_text(args.counts, **used_settings)}
+
+
+def _describe_tokenizer(tokenizer: bpe.Tokenizer) -> dict[str, Any]:
+    """Return what texts are split into words by, by the names of arguments."""
+    return {
+        "pretokenizer": tokenizer.pretokenizer,
+        "normalizer": tokenizer.normalizer,
+        "special_tokens": list(tokenizer.special_tokens),
+    }
 
 
 def _read_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -150,15 +182,57 @@ def _log_counts(counts: WordCounts, origin: str, path: str) -> None:
     log.info("%s, %d in all, %s: %s", pluralize(len(counts), "distinct word"), counts.total, origin, path)
 
 
-def prune(args: argparse.Namespace) -> None:
-    """Save a tokenizer without the tokens that a corpus needs least."""
-    sources = _open_corpus(args, args.tokenizer)
-    corpus = _make_corpus_arguments(args, sources)
-    tokenizer = bpe.Tokenizer.load(args.tokenizer)
-    pruned_tokenizer, remap = bpe.prune(tokenizer, args.vocab_size, **corpus, threads=args.threads)
-    pruned_tokenizer.save(args.output)
+def extend(args: argparse.Namespace) -> None:
+    """Save a tokenizer with more tokens, learned from a corpus."""
+    sources = _open_corpus(args, *check_tokenizers(args.tokenizer))
+    check_target(args.output)
+    tokenizer = load_tokenizer(args, args.tokenizer)
+    settings = _describe_tokenizer(tokenizer)
+    counts = _make_corpus_arguments(args, sources, settings)["counts"]
+    if counts is None:
+        counts = bpe.count_words(files=sources, **settings, threads=args.threads, progress=not args.quiet)
+    extended_tokenizer = bpe.extend(
+        tokenizer,
+        counts,
+        args.vocab_size,
+        min_frequency=args.min_frequency or 1,
+        split_digits=args.split_digits,
+        progress=not args.quiet,
+    )
+    extended_tokenizer.save(args.output)
+    log_skipped(sources)
+    _log_size(extended_tokenizer, tokenizer, args.output)
+
+
+def _log_size(result: bpe.Tokenizer, original: bpe.Tokenizer, path: str) -> None:
+    log.info("%s, before %d: %s", pluralize(result.vocab_size, "token"), original.vocab_size, path)
+
+
+def truncate(args: argparse.Namespace) -> None:
+    """Save a tokenizer without the tokens of its last merges."""
+    check_files(args, *check_tokenizers(args.input))
+    check_target(args.output)
+    tokenizer = load_tokenizer(args, args.input)
+    smaller_tokenizer, remap = tokenizer.truncate_vocab(args.vocab_size, renumber=not args.keep_ids)
+    smaller_tokenizer.save(args.output)
+    write_remap(args, remap)
+    _log_size(smaller_tokenizer, tokenizer, args.output)
+
+
+def write_remap(args: argparse.Namespace, remap: NDArray[np.int32]) -> None:
+    """Write the new id of each old one to the file of --remap."""
     if args.remap is not None:
         with atomic_write(args.remap) as file:
             np.save(file, remap)
+
+
+def prune(args: argparse.Namespace) -> None:
+    """Save a tokenizer without the tokens that a corpus needs least."""
+    sources = _open_corpus(args, *check_tokenizers(args.tokenizer))
+    tokenizer = load_tokenizer(args, args.tokenizer)
+    corpus = _make_corpus_arguments(args, sources, _describe_tokenizer(tokenizer))
+    pruned_tokenizer, remap = bpe.prune(tokenizer, args.vocab_size, **corpus, threads=args.threads)
+    pruned_tokenizer.save(args.output)
+    write_remap(args, remap)
     log_skipped(sources)
     log.info("%s of %d: %s", pluralize(pruned_tokenizer.vocab_size, "token"), tokenizer.vocab_size, args.output)

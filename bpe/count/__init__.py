@@ -9,7 +9,8 @@ meets them:
   threads, without the GIL;
 - `spilling.py` tables that outgrow `max_memory` go to disk in parts by hash, and are merged part by part;
 - `splitter.py` texts into words, and where a text may be divided before that;
-- `word_counts.py` the class `WordCounts`, its Arrow columns; `sealed_files.py` its file format.
+- `word_counts.py` the class `WordCounts`, its Arrow columns; `sealed_files.py` its file format; `word_lists.py` lists
+  of words and counts as text.
 
 Invariants: the counts, and their order, do not depend on threads, blocks or memory; counts are 64 bits, and overflow
 is refused; counts made with other settings are not merged. Cost: linear in the text, one probe of a table for each

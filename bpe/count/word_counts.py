@@ -438,6 +438,57 @@ class WordCounts:
         return table
 
     @classmethod
+    def from_text(
+        cls,
+        path: PathLike,
+        pretokenizer: Pretokenizer | str | None = "gpt2",
+        normalizer: NormalizerLike | None = None,
+        special_tokens: Iterable[str] = (),
+    ) -> WordCounts:
+        """Read a list of words with their counts: lines of "word TAB count" or "word SPACE count".
+
+        sentencepiece (`--input_format=tsv`) and subword-nmt (`get-vocab`) have such files. Each word counts as a text
+        of its own that occurs so often: the pretokenizer splits it, and adds what it adds, such as metaspace's `▁`.
+
+        Args:
+            path: the file, in UTF-8.
+            pretokenizer: as for the class. With "gpt2" and its like, write a space before a word that is within text;
+                a warning in the log says if no word has one.
+            normalizer: as for the class.
+            special_tokens: as for the class.
+
+        Raises:
+            FormatError: with the line, for one that is no word with a count, and for text that is not UTF-8.
+            ValueError: for a total beyond 2**63 - 1.
+            OSError: for a file that cannot be read.
+
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+        ...     _ = file.write("low\\t5\\nlow lower\\t2\\n".encode())
+        ...     file.flush()
+        ...     dict(WordCounts.from_text(file.name, "whitespace").items())
+        {b'low': 7, b'lower': 2}
+
+        """
+        from bpe.count.word_lists import read_word_list, warn_of_missing_spaces
+
+        loaded = cls(pretokenizer, normalizer, special_tokens)
+        words_by_count: dict[int, list[str]] = {}
+        words = read_word_list(path)
+        for word, count in words:
+            loaded.add(word)  # once, which decides the order
+            words_by_count.setdefault(count, []).append(word)
+        for count, repeated_words in words_by_count.items():
+            if count > 1:
+                repeated = loaded._make_empty()
+                for word in repeated_words:
+                    repeated.add(word)
+                loaded.merge(repeated, count - 1)
+        if loaded.pretokenizer is not None:
+            warn_of_missing_spaces(loaded.pretokenizer.name, [word for word, _ in words], path)
+        return loaded
+
+    @classmethod
     def from_arrow(
         cls,
         table: pa.Table,

@@ -415,5 +415,6 @@ def check_validation_split(sources: Sources, fraction: float) -> None:
 def _refuse_one_sided_split(n_documents: int, split: str, reason: str) -> None:
     raise ValueError(
         f"validation would put the sources' {pluralize(n_documents, 'document')} all on {split}: {reason}; pass "
-        "separator= or per_line=True where files have several documents, another fraction, or none"
+        "separator= or per_line=True where files have several documents, such as separator='\\n\\n' for paragraphs, "
+        "another fraction, or none"
     )

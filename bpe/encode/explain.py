@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from itertools import chain, pairwise
 from typing import Any
 
-from bpe.base.spelling import spell_together
+from bpe.base.spelling import spell_shared_characters, spell_together
 from bpe.base.utf8 import TextLike
 from bpe.encode.engine import Engine
+from bpe.errors import pluralize, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.vocabulary import NO_TOKEN
 
 #: What `list_tokens(as_text=True)` puts before a symbol that has no id.
 UNKNOWN_MARK = "⁇"
+#: The most tokens that `describe_encoding` lists.
+_MAX_DESCRIBED_TOKENS = 8
 
 
 def list_tokens(engine: Engine, text: TextLike, allowed: frozenset[str], as_text: bool) -> list[Any]:
@@ -36,11 +39,22 @@ def list_tokens(engine: Engine, text: TextLike, allowed: frozenset[str], as_text
             for token_id in ids
         ]
     if as_text:
-        return [
-            token.decode("utf-8", "replace") if has_id else UNKNOWN_MARK + token.decode("utf-8", "backslashreplace")
-            for token, has_id in tokens
-        ]
+        spellings = spell_shared_characters(token for token, _ in tokens)
+        return [UNKNOWN_MARK * (not has_id) + spelling for spelling, (_, has_id) in zip(spellings, tokens, strict=True)]
     return [token.decode() if engine.spec.model == "char" else token for token, _ in tokens]
+
+
+def describe_encoding(engine: Engine, text: bytes) -> str:
+    """Describe the tokens that a text is encoded as, for the error of what is no token; empty if it has no ids."""
+    try:
+        ids = engine.encode(text, frozenset()).tolist()
+    except ValueError:
+        return ""
+    if not ids:
+        return ""
+    tokens = ", ".join(f"{short_repr(engine.spec.vocabulary[token_id])} ({token_id})" for token_id in ids)
+    listed = f": {tokens}" if len(ids) <= _MAX_DESCRIBED_TOKENS else ""
+    return f"; it is encoded as {pluralize(len(ids), 'token')}{listed}"
 
 
 def explain(engine: Engine, text: TextLike) -> str:

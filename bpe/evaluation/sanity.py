@@ -44,7 +44,7 @@ _MAX_UNREACHABLE_SHARE = 0.01
 #: How many examples a finding shows.
 _MAX_EXAMPLES = 5
 
-Level = Literal["ok", "warning", "failure"]
+Level = Literal["ok", "warning", "failure", "allowed"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Finding:
 
     Attributes:
         check: its name.
-        level: "ok", "warning" or "failure".
+        level: "ok", "warning" or "failure"; "allowed" for a failure that `bpe sanity-check --allow` names.
         message: what was found.
 
     """
@@ -69,10 +69,10 @@ class Finding:
 def sanity_check(tokenizer: Any, texts: Iterable[TextLike] = ()) -> list[Finding]:
     """Check a tokenizer for defects: each check with what it found.
 
-    A "failure" is a defect: tokens that encoding never produces, text that is lost, numbers of one length that are cut
-    at different positions, special tokens that text can imitate, ids that differ from call to call. A "warning" is
-    what may be meant: tokens that occur only within longer words (up to 1% of all), text that a normalizer changes,
-    added tokens that text spells, unused ids, tokens across borders of characters.
+    A "failure" is a defect: tokens that encoding never produces, text that is lost, special tokens that text can
+    imitate, ids that differ from call to call. A "warning" is what may be meant: numbers of one length that are cut at
+    different positions, as GPT-2's are, tokens that occur only within longer words (up to 1% of all), text that a
+    normalizer changes, added tokens that text spells, unused ids, tokens across borders of characters.
 
     Args:
         tokenizer: as for `bpe.evaluate`.
@@ -182,7 +182,9 @@ def _check_numbers(adapter: Adapter) -> tuple[Level, str]:
             irregular_lengths.append(f"{n} digits in {len(patterns)} ways, such as {example} and {counterexample}")
     if not irregular_lengths:
         return "ok", "numbers of the same length are cut at the same positions"
-    return "failure", f"where numbers are cut depends on their digits: {'; '.join(irregular_lengths[:_MAX_EXAMPLES])}"
+    advice = "training with split digits, or with a pretokenizer that cuts numbers itself, such as cl100k, avoids it"
+    examples = "; ".join(irregular_lengths[:_MAX_EXAMPLES])
+    return "warning", f"where numbers are cut depends on their digits: {examples}; {advice}"
 
 
 def _measure_tokens(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:

@@ -59,7 +59,9 @@ class _NotCachedError(Exception):
     """Raised for a file that is not cached and cannot be downloaded now."""
 
 
-def fetch(name: str, revision: str | None = None, *, token: str | bool | None = None) -> tuple[Path, str]:
+def fetch(
+    name: str, revision: str | None = None, *, token: str | bool | None = None, from_cache: bool = False
+) -> tuple[Path, str]:
     """Find the tokenizer of a repository, downloaded if it is not cached; returns its path and its format.
 
     All files are of one commit.
@@ -68,6 +70,7 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
         name: the repository, "org/name".
         revision: a branch, a tag or a commit; None for the main branch.
         token: as for `huggingface_hub`: a token, True for the saved one, None for the saved one if it is needed.
+        from_cache: download nothing, as the command line without --download.
 
     Raises:
         TypeError: if the name or the revision is not a str.
@@ -85,7 +88,7 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
         raise ModuleNotFoundError(
             f"from_pretrained needs {error.name}: pip install 'bytepair[hub]'", name=error.name
         ) from None
-    repository = _Repository(huggingface_hub, name, token, revision)
+    repository = _Repository(huggingface_hub, name, token, revision, is_reachable=not from_cache)
     missing: _NotCachedError | None = None
     for file_set in FILE_SETS:
         try:
@@ -104,7 +107,21 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
     if missing is None:
         at_revision = "" if revision is None else f" at revision {revision}"
         raise FileNotFoundError(f"{name}{at_revision} has no tokenizer that is known; it must have {file_sets}")
+    if from_cache:
+        raise FileNotFoundError(
+            f"{name} is no file or folder here, and as a repository of the Hub it is not in the cache "
+            f"{huggingface_hub.constants.HF_HUB_CACHE}; give --download to get its tokenizer from there"
+        )
     raise OSError(_explain_absence(huggingface_hub, name, revision, missing))
+
+
+def is_cached(name: str) -> bool:
+    """Whether the cache has something of a repository; False where huggingface_hub is not installed."""
+    try:
+        from huggingface_hub import constants
+    except ModuleNotFoundError:
+        return False
+    return Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}").is_dir()
 
 
 @dataclass

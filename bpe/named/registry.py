@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from bpe.base.forks import make_lock
-from bpe.errors import describe, short_repr, with_path
+from bpe.errors import describe, short_repr, suggest, with_path
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
 from bpe.formats.tiktoken import check_special_ids, from_ranks, parse_pattern, read, read_gpt2_ranks
 from bpe.named import cache
@@ -115,7 +115,8 @@ def encoding_name_for_model(model_name: str) -> str:
         if model_name.startswith(prefix):
             return name
     raise KeyError(
-        f"model_name is {model_name!r}, whose encoding is not known; use get_encoding with the name of its encoding, "
+        f"model_name is {model_name!r}, whose encoding is not known{suggest(model_name, MODELS)}; use get_encoding "
+        "with the name of its encoding, "
         f"one of {', '.join(map(repr, ENCODINGS))}"
     )
 
@@ -165,6 +166,21 @@ def _build_published(name: str) -> NamedEncoding:
     return NamedEncoding(name, tokenizer, pretokenizer.pattern, dict(encoding.special_tokens))
 
 
+def is_cached(name: str) -> bool:
+    """Whether the files of one of OpenAI's encodings are installed or in the cache."""
+    encoding = ENCODINGS[name]
+    return _are_cached(encoding.files) or bool(encoding.equivalent_files and _are_cached(encoding.equivalent_files))
+
+
+def explain_absence(name: str) -> str:
+    """Explain where to put the files of one of OpenAI's encodings that are not cached."""
+    folders = cache.list_folders()
+    addresses = " and ".join(FILES[file].address for file in ENCODINGS[name].files)
+    if not folders:
+        return f"{name} is not installed, and {cache.FOLDER_VARIABLES[0]} turns the cache off"
+    return f"{name} is not in the cache {folders[0]}; put {addresses} there"
+
+
 def _are_cached(names: tuple[str, ...]) -> bool:
     return all(cache.is_cached(FILES[name]) for name in names)
 
@@ -175,7 +191,8 @@ def _build_from_plugin(name: str) -> NamedEncoding:
     if constructor is None:
         installed = ", ".join(_list_plugins()) or "none is installed"
         raise ValueError(
-            f"encoding {short_repr(name)} is not known; OpenAI's are {', '.join(map(repr, ENCODINGS))}, and the "
+            f"encoding {short_repr(name)} is not known{suggest(name, list_encoding_names())}; OpenAI's are "
+            f"{', '.join(map(repr, ENCODINGS))}, and the "
             f"modules of {PLUGIN_NAMESPACE} ({installed}) do not define it"
         )
     return build_encoding(**constructor())

@@ -26,7 +26,7 @@ from bpe.base.progress import progress_note
 from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Files, Sources
 from bpe.count.word_counts import WordCounts, borrow_arrays, empty_like
-from bpe.errors import check_int, describe, short_repr
+from bpe.errors import check_int, describe, get_log, short_repr
 from bpe.research.seeds import Seeds, begin_with_seeds, make_seeded_job
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
@@ -82,7 +82,8 @@ def train_parity(
 
     The language of a step is, among those that have a pair left (of `min_frequency` or more):
 
-    - without `ratios`, the one whose text has the most tokens: its text in `dev`, or, without `dev`, in the corpus;
+    - without `ratios`, the one whose text has the most tokens: its text in `dev`, or, without `dev`, in the corpus,
+      which a warning in the log advises against;
     - with `ratios`, the one with the smallest (tokens at the start / tokens now) / ratio, over its text in the corpus.
 
     Of several, the first in the mapping is taken.
@@ -121,6 +122,12 @@ def train_parity(
     if config.rules.veto is not None:
         raise ValueError("rules has a veto function, which parity-aware training does not ask; use other rules")
     rule = ParityRule(dev, ratios, global_merges, window_size, alpha)
+    if dev is None and ratios is None:
+        get_log().warning(
+            "neither dev nor ratios is given, so the language with the longest corpus chooses the merges, and other "
+            "languages may be encoded worse than by plain training; give the word counts of a text that all languages "
+            "have (dev), or the bytes that each needs for the same content (ratios)"
+        )
     return make_seeded_job(config, seeds).run(partial(_run_parity, rule, seeds))
 
 

@@ -40,7 +40,7 @@ def test_convert_takes_out_as_an_option_too(tokenizer_file, tmp_path, capsys):
 def test_names_of_other_formats_are_refused_before_any_work(tokenizer_file, tmp_path, capsys):
     out = str(tmp_path / "x.gguf")
     message = (
-        "error: path is .*x.gguf', the name of a GGUF file, a format that is only read, but the format to write is"
+        "error: --output is .*x.gguf', the name of a GGUF file, a format that is only read, but the format to write is"
     )
     fails(capsys, ["convert", tokenizer_file, out], 1, message)
     assert main(["convert", tokenizer_file, out.replace("gguf", "model"), "--to", "tiktoken", "--lossy"]) == 0

@@ -31,7 +31,18 @@ def test_the_manual_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     titles = [line for line in out.splitlines() if re.fullmatch("[A-Z ]+", line)]
     assert titles == [
-        *("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "EXIT STATUS", "FILES", "ENVIRONMENT", "EXAMPLES", "SEE ALSO")
+        *(
+            "NAME",
+            "SYNOPSIS",
+            "DESCRIPTION",
+            "COMMANDS",
+            "EXIT STATUS",
+            "FILES",
+            "TOKENIZERS",
+            "ENVIRONMENT",
+            "EXAMPLES",
+            "SEE ALSO",
+        )
     ]
     for name, prose in PROSE.items():
         assert re.search(rf"^    {name} +{re.escape(prose.summary[:30])}", out, re.MULTILINE)
@@ -195,7 +206,7 @@ def list_python_arguments(message: str) -> list[str]:
     [
         (
             "--vocab-size 3",
-            r"--vocab-size is 3, but the alphabet has 256 symbols, .* give bpe.Alphabet\('corpus'\)$",
+            r"--vocab-size is 3, but the alphabet has 256 symbols, .*; it must be at least 256$",
         ),
         ("--vocab-size 99999999999", r"--vocab-size is 99999999999; it must be from"),
         ("--num-merges 99999999999", r"--num-merges is 99999999999; it must be from"),

@@ -373,7 +373,8 @@ def test_a_split_that_leaves_a_side_empty_is_refused_before_the_work(tmp_path, t
     path.write_text("".join(f"low {number}\n" for number in range(100)))
     options = {"format": "nanogpt", "append": None, "validation": 0.1}
     with pytest.raises(
-        ValueError, match=r"all on one side: a text file is one document, .*; pass separator= or per_line"
+        ValueError,
+        match=r"all on one side: a text file is one document, .*; pass separator= or per_line.* for paragraphs",
     ):
         encode_shards(path, tokenizer, out, **options)
     for number, texts in enumerate((["a", "b"], ["x"])):

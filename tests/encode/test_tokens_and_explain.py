@@ -11,16 +11,20 @@ KOREAN = bpe.train(texts=["한국어 한국 사람 naïve 😀"] * 3, vocab_size
 @settings(max_examples=100)
 @given(st.text())
 def test_tokens_as_text_equal_decoding_each_token(text):
+    """But for characters that several tokens share, which are shown in each."""
     actual = KOREAN.tokens(text, as_text=True, allowed_special="all")
     ids = KOREAN.encode(text, allowed_special="all").tolist()
-    assert actual == [KOREAN.decode([token_id]) for token_id in ids]
+    decoded = [KOREAN.decode([token_id]) for token_id in ids]
+    assert [a if "\ufffd" not in d else d for a, d in zip(actual, decoded, strict=True)] == decoded
     assert KOREAN.tokens(text, allowed_special="all") == [KOREAN.token_bytes(token_id) for token_id in ids]
 
 
-def test_partial_characters_are_replacement_characters():
+def test_shared_characters_have_subscripts():
     tok = bpe.train(texts=["한"], vocab_size=257)
-    assert tok.tokens("한", as_text=True) == ["�", "�"]
-    assert tok.tokens(b"\xff", as_text=True) == ["�"]
+    assert tok.tokens("한", as_text=True) == ["한₁₂", "한₃"]
+    assert tok.tokens("a 한\\|\n", as_text=True) == ["a", " ", "한₁₂", "한₃", "\\", "|", "\n"]
+    assert tok.tokens(b"\xff", as_text=True) == [r"\xff"]
+    assert tok.tokens("�", as_text=True) == ["�₁", "�₂", "�₃"]
     assert KOREAN.tokens("한국<|end|>", as_text=True, allowed_special="all") == ["한국", "<|end|>"]
 
 
@@ -29,9 +33,26 @@ def test_symbols_without_an_id_are_marked():
     assert tok.tokens("abc", as_text=True) == ["ab", "⁇c", "</w>"]
     assert tok.tokens("abc") == ["ab", "c", "</w>"]
     tok = bpe.train(texts=["ab ab"], num_merges=1, alphabet=bpe.Alphabet(initial="corpus"))
-    assert tok.tokens("abé?", as_text=True) == ["ab", r"⁇\xc3", r"⁇\xa9", "⁇?"]
+    assert tok.tokens("abé?", as_text=True) == ["ab", "⁇é₁", "⁇é₂", "⁇?"]
     tok = bpe.train(texts=["ab ab"], num_merges=1, model="char", unk_token="<unk>")
     assert tok.tokens("abc", as_text=True) == ["ab", "<unk>"]
+
+
+def test_showing_prints_where_the_result_is_not_used(capsys):
+    tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+    tok.show("lower")
+    assert capsys.readouterr().out == "low|e|r\n"
+    view = tok.show("lower")
+    assert repr((tok.show("lower"), [tok.show("low") for _ in range(2)])) == f"({view!r}, [low, low])"
+    assert capsys.readouterr().out == ""
+    for text in ("low", "er"):
+        tok.show(
+            text,
+            max_tokens=1,
+        )
+    assert capsys.readouterr().out == "low\ne\n… and 1 more token\n"
+    exec(compile("tok.show('low')", "<a prompt>", "single"), {"tok": tok})
+    assert capsys.readouterr().out == "low\n", "printed once, by the prompt"
 
 
 def test_explain_shows_characters():

@@ -72,8 +72,18 @@ def test_lost_text(tok: bpe.Tokenizer) -> None:
 def test_numbers_that_are_cut_by_their_digits() -> None:
     random = bpe.train(texts=["12 12 345 345"] * 3, vocab_size=260)
     findings = {finding.check: finding for finding in bpe.evaluation.sanity_check(random)}
-    assert findings["numbers"].level == "failure"
+    assert findings["numbers"].level == "warning"
     assert "|" in findings["numbers"].message
+    assert "training with split digits" in findings["numbers"].message
+
+
+def test_the_defaults_of_training_pass() -> None:
+    texts = [f"In {year} there were {year * 7} of {year % 90}" for year in range(1900, 2020)]
+    findings = bpe.evaluation.sanity_check(bpe.train(texts=texts, vocab_size=400))
+    assert {finding.check for finding in findings if finding.level == "warning"} >= {"numbers"}
+    assert not has_failure(findings)
+    split = bpe.evaluation.sanity_check(bpe.train(texts=texts, vocab_size=400, split_digits=True))
+    assert next(finding for finding in split if finding.check == "numbers").level == "ok"
 
 
 def test_a_tokenizer_that_cuts_numbers_otherwise_each_time() -> None:
@@ -93,7 +103,7 @@ def test_a_tokenizer_that_cuts_numbers_otherwise_each_time() -> None:
             return [self.vocab[data[start:end]] for start, end in pairwise(bounds)]
 
     findings = {finding.check: finding for finding in bpe.evaluation.sanity_check(Unsteady())}
-    assert findings["numbers"].level == "failure"
+    assert findings["numbers"].level == "warning"
     assert findings["numbers"].message.count("|") >= 3
 
 

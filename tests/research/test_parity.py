@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 from collections import deque
 from pathlib import Path
@@ -330,3 +331,12 @@ def test_corpora_without_languages_are_refused() -> None:
             bpe.research.train_parity(**corpus, vocab_size=300, ratios=ratios)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="rules has a veto function"):
         bpe.research.train_parity(texts=TEXTS, vocab_size=300, rules=bpe.MergeRules(veto=lambda *_: False))
+
+
+def test_training_without_ratios_or_a_development_text_warns(caplog: pytest.LogCaptureFixture) -> None:
+    corpus = {"en": ["the cat and the hat"] * 9, "ko": ["고양이와 모자"]}
+    with caplog.at_level(logging.WARNING, "bpe"):
+        bpe.research.train_parity(texts=corpus, vocab_size=260, ratios={"en": 1.0, "ko": 1.0})
+        assert not caplog.messages
+        bpe.research.train_parity(texts=corpus, vocab_size=260)
+    assert "neither dev nor ratios is given, so the language with the longest corpus chooses" in caplog.messages[0]
