@@ -577,7 +577,7 @@ class Tokenizer(_fast_path.FastKernels):
         >>> template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
         >>> chat = tok.chat([{"role": "user", "content": "hello<|end|>"}], chat_template=template)
         >>> chat.text, len(chat.ids), chat.ids.tolist().count(tok.token_id("<|end|>"))
-        ('<|user|>hello<|end|><|end|>', 11, 1)
+        ('<|user|>hello<|end|><|end|>', 12, 1)
 
         """
         from bpe.chats.encoding import Chat, check_allowed, make_request

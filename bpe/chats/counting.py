@@ -4,7 +4,7 @@ Each message costs 3 tokens besides its fields' values, a name 1 more, and the b
 gpt-3.5-turbo-0301: 4 a message, and 1 less for a name, which replaces the role there. The rule is an estimate for
 prompts of text: OpenAI documents none for images.
 
-Source: "How to count tokens with tiktoken" (cookbook.openai.com), `num_tokens_from_messages`.
+Source: "How to count tokens with tiktoken" (cookbook.openai.com).
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ def _list_texts(value: Any, index: int, name: str) -> list[str]:
         return [value]
     parts = value if isinstance(value, (list, tuple)) else [value]
     texts = [part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None for part in parts]
-    if all(isinstance(text, str) for text in texts):
-        return texts
+    known_texts = [text for text in texts if isinstance(text, str)]
+    if len(known_texts) == len(texts):
+        return known_texts
     raise ValueError(
         f"{name} of message {index} is {short_repr(value)}; OpenAI's rule is for text: a str, or a list of "
         "{'type': 'text', 'text': …}"

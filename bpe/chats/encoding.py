@@ -258,11 +258,11 @@ def find_template_tokens(request: ChatRequest, text: str, specials: SpecialToken
 
 def _render_broken(request: ChatRequest, units: Sequence[str], untrusted_text: str, text: str) -> str | None:
     """Render with the units of untrusted texts broken; None if the template makes another text of that."""
+    if not any(unit in untrusted_text for unit in units):
+        return text
     breaker = UnitBreaker.make(units, [untrusted_text, text])
     if breaker is None:
         return None
-    if breaker.break_units(untrusted_text) == untrusted_text:
-        return text
     try:
         changed_text = request.map_untrusted_texts(breaker.break_units).render()[0]
     except ValueError:  # the template refuses the changed messages

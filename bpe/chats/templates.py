@@ -142,7 +142,7 @@ def _make_environment() -> tuple[Environment, ContextVar[tuple[list[str], Spans]
         def parse(self, parser: Any) -> CallBlock:
             line = next(parser.stream).lineno
             body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            return CallBlock(self.call_method("_note_span"), [], [], body).set_lineno(line)
+            return CallBlock(self.call_method("_note_span"), [], [], body, lineno=line)
 
         def _note_span(self, caller: Any) -> str:
             text: str = caller()

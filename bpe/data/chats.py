@@ -73,7 +73,11 @@ def encode_chats(
         "files": [[file.name, file.size, file.format, file.compression] for file in sources.files],
     }
     options = {"format": shard_format.name, "shard_size": shard_size, "allow_special": allowed_special == "all"}
-    header = {"sources": plan, "options": {**options, "chat_template": template}, "tokenizer": tokenizer.fingerprint}
+    header: dict[str, Any] = {
+        "sources": plan,
+        "options": {**options, "chat_template": template},
+        "tokenizer": tokenizer.fingerprint,
+    }
     if (out / MANIFEST_NAME).exists():
         return _read_finished(out, header)
     dtype = shard_format.choose_dtype(tokenizer.n_vocab - 1)

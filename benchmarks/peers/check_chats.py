@@ -1,6 +1,6 @@
 """Compare `Tokenizer.chat` with transformers on published chat templates and random conversations.
 
-    python benchmarks/checks/check_chats.py [FOLDER...] [--conversations 200] [--seed S]
+    python benchmarks/peers/check_chats.py [FOLDER...] [--conversations 200] [--seed S]
 
 Templates are the files *.jinja of the folders; without any, those in the packages trl and axolotl, if they are
 installed. Each is used with a byte-level tokenizer that has its control tokens and one of characters, by random
@@ -11,6 +11,7 @@ refuses must be refused. By default, ids must be those of a rendering in which n
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import random
 import sys
@@ -19,8 +20,6 @@ from collections import Counter
 from pathlib import Path
 
 import transformers
-from comparing import make_parser
-from inputs import at_least
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "chats"))
 from conversations import compare_conversation, draw_conversation, make_tokenizers
@@ -39,9 +38,9 @@ def find_templates(folders: list[Path]) -> dict[str, str]:
 
 def main() -> None:
     """Compare conversations of all templates, and print the counts."""
-    parser = make_parser(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path)
-    parser.add_argument("--conversations", type=at_least(1), default=200)
+    parser.add_argument("--conversations", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     transformers.logging.set_verbosity_error()
