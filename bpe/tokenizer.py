@@ -563,7 +563,7 @@ class Tokenizer(_fast_path.FastKernels):
             variables: further variables of the template, such as `enable_thinking=False`.
 
         Returns:
-            an object with `ids` (uint32), `mask` (uint8: 1 where the assistant speaks, for the loss in training) and
+            an object with `ids` (uint32), `mask` (uint8, 1 where the assistant speaks, for the loss in training) and
             `text`. The mask is found when it is read.
 
         Raises:
