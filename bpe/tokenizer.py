@@ -7,7 +7,7 @@ text, `bpe/encode/texts.py` for many, `bpe/decode/decoder.py`, `bpe/drawing.py`,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bpe.chats.encoding import Chat
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
@@ -640,6 +641,97 @@ class Tokenizer(_fast_path.FastKernels):
         from bpe.encode.limits import count_up_to
 
         return partial(count_up_to, self._engine)
+
+    # Conversations ----------------------------------------------------------------------------------------------------
+
+    def chat(
+        self,
+        messages: Sequence[Any],
+        *,
+        add_generation_prompt: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        chat_template: str | None = None,
+        allowed_special: Allowed = (),
+        **variables: Any,
+    ) -> Chat:
+        """Encode a conversation by the tokenizer's chat template, as `apply_chat_template` of transformers does.
+
+        Special tokens that the template writes become their ids. Those that are in messages, tools and documents are
+        text, unless `allowed_special` is "all". A message's role is the program's, not the user's: it is trusted.
+
+        Args:
+            messages: dicts with a "role" and a "content", and what else the template reads, such as "tool_calls";
+                dataclasses and pydantic models, too.
+            add_generation_prompt: end with the beginning of an answer.
+            tools: JSON schemas of functions.
+            documents: dicts with a "title" and a "text".
+            chat_template: the name of one of the tokenizer's templates, or a template; None for its default.
+            allowed_special: () or "all".
+            variables: further variables of the template, such as `enable_thinking=False`.
+
+        Returns:
+            an object with `ids` (uint32), `mask` (uint8, 1 where the assistant speaks, for the loss in training) and
+            `text`. The mask is found when it is read.
+
+        Raises:
+            ModuleNotFoundError: without jinja2 (extra `chat`).
+            TypeError: for messages that are no list of dicts.
+            ValueError: if there is no template; if it refuses the messages; if whose special tokens they are cannot be
+                known.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["hello"], vocab_size=260, special_tokens=["<|user|>", "<|end|>"])
+        >>> template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+        >>> chat = tok.chat([{"role": "user", "content": "hello<|end|>"}], chat_template=template)
+        >>> chat.text, len(chat.ids), chat.ids.tolist().count(tok.token_id("<|end|>"))
+        ('<|user|>hello<|end|><|end|>', 12, 1)
+
+        """
+        from bpe.chats.encoding import Chat, check_allowed, make_request
+
+        variables |= {"tools": tools, "documents": documents}
+        arguments = messages, bool(add_generation_prompt), chat_template, variables
+        request = make_request(self._spec.chat_templates, self._spec.roles, *arguments)
+        return Chat(request, self._offset_encoder, check_allowed(allowed_special))
+
+    def count_chat(
+        self,
+        messages: Sequence[Any],
+        *,
+        model: str | None = None,
+        add_generation_prompt: bool = True,
+        **options: Any,
+    ) -> int:
+        """Count the tokens of a conversation, as a prompt: with the beginning of the answer.
+
+        It is counted by the chat template, if there is one. The templates of OpenAI's models are not published; for
+        them, the rule is the one that OpenAI documents: 3 tokens for each message, 1 for a name, and 3 for the
+        beginning of the answer, beside the texts.
+
+        Args:
+            messages: as for `chat`.
+            model: the name of one of OpenAI's models, such as "gpt-4o"; None for the template, or where there is none,
+                for cl100k_base and o200k_base the usual rule.
+            add_generation_prompt: count the beginning of the answer.
+            options: the other arguments of `chat`.
+
+        Raises:
+            ValueError: for a model without a documented rule; for images and other content that is no text, and for
+                options, with OpenAI's rule; as `chat`.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["hello"], vocab_size=256)
+        >>> tok.count_chat([{"role": "user", "content": "hello"}], model="gpt-4o")  # 3 + 4 + 5 + 3
+        15
+
+        """
+        if model is None and (self._spec.chat_templates or options.get("chat_template") is not None):
+            return len(self.chat(messages, add_generation_prompt=add_generation_prompt, **options))
+        from bpe.chats.counting import count_by_rule
+
+        rule = model, self.count_tokens, self._spec.special_tokens
+        return count_by_rule(messages, *rule, with_reply=add_generation_prompt, options=options)
 
     # For people -------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ LAYERS = [
     {"encode"},
     {"decode"},
     {"formats"},
+    {"chats"},
     {"tokenizer"},
     {"drawing", "prompts"},
     {"plots"},

@@ -30,7 +30,7 @@ def group(settings: dict[str, Any], name: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["test", "docs", "bench", "ray", "spark", "corpus", "remote"])
+@pytest.mark.parametrize("name", ["test", "docs", "bench", "ray", "spark", "corpus", "remote", "chat"])
 def test_dependency_groups_equal_the_extras(settings: dict[str, Any], name: str) -> None:
     assert group(settings, name) == set(settings["project"]["optional-dependencies"][name])
 

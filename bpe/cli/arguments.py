@@ -193,6 +193,11 @@ SHARD_OPTIONS = (
         "write this fraction of the documents to validation shards, such as 0.001, chosen by a hash of their text",
         type=parse_fraction,
     ),
+    option(
+        "--messages FIELD",
+        "each record of JSON Lines is a conversation, with its messages in this field: encode it by the tokenizer's "
+        "chat template, with a loss mask of what the assistant says",
+    ),
 )
 
 

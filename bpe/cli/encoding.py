@@ -118,6 +118,7 @@ def _encode_shards(args: argparse.Namespace) -> None:
         world=world,
         threads=args.threads,
         allowed_special="all" if args.allow_special else (),
+        messages=args.messages,
         progress=not args.quiet,
     )
     log_skipped(manifest)

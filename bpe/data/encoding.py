@@ -42,7 +42,7 @@ from bpe.data.plan import (
     find_largest_id,
 )
 from bpe.data.shuffling import BUCKETS_FOLDER
-from bpe.errors import FormatError, check_choice, check_int, check_unicode, get_log, pluralize
+from bpe.errors import FormatError, check_choice, check_int, check_unicode, get_log, pluralize, short_repr
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_tokens import Allowed, sort_names
 
@@ -74,6 +74,7 @@ def encode_shards(
     world: int | None = None,
     threads: int | None = None,
     allowed_special: Allowed = (),
+    messages: str | None = None,
     progress: ProgressLike = False,
 ) -> Manifest:
     """Encode a corpus to training shards in a folder.
@@ -102,7 +103,11 @@ def encode_shards(
             order are the whole.
         world: the number of parts.
         threads: how many threads encode; default one per core.
-        allowed_special: as for `Tokenizer.encode`.
+        allowed_special: as for `Tokenizer.encode`; with `messages`, as for `Tokenizer.chat`.
+        messages: the field of records of JSON Lines that has the messages of a conversation, such as "messages". Each
+            conversation becomes a document by the tokenizer's chat template, with a loss mask of what the assistant
+            says; a field "tools" of the record goes to the template, too. `format` must be one with loss masks; an
+            interrupted call begins anew. Not with append, prepend, shards, seed, validation, rank and world.
         progress: True for a bar or lines on stderr; or a function that takes `bpe.base.Progress`.
 
     Returns:
@@ -130,6 +135,16 @@ def encode_shards(
     check_progress(progress)
     n_threads = resolve_threads(threads)
     shard_format = SHARD_FORMATS[check_choice("format", format, tuple(SHARD_FORMATS))]
+    if messages is not None:
+        from bpe.data.chats import encode_chats
+
+        given = {"append": append, "prepend": prepend, "shards": shards, "seed": seed, "rank": rank, "world": world}
+        _refuse_with_messages({**given, "validation": validation or None})
+        size = check_sizes(shard_format, shard_size, None, None)[0]
+        return encode_chats(
+            sources, tokenizer, Path(out), messages, shard_format=shard_format, shard_size=size,
+            allowed_special=allowed_special, progress=progress,
+        )  # fmt: skip
     bos_eos = find_bos_eos(tokenizer, shard_format, prepend, append)
     part = check_part(rank, world)
     seed = None if seed is None else check_int("seed", seed, 0)
@@ -151,6 +166,16 @@ def encode_shards(
         part=part,
     )
     return _ShardJob(_prepare_sources(sources, tokenizer, part), tokenizer, plan).run(n_threads, progress)
+
+
+def _refuse_with_messages(arguments: dict[str, Any]) -> None:
+    """Raise ValueError for an argument of `encode_shards` that cannot be combined with `messages`."""
+    for name, value in arguments.items():
+        if value is not None and value is not DEFAULT:
+            reason = (
+                "the chat template says what is around messages" if name in ("append", "prepend") else "leave it out"
+            )
+            raise ValueError(f"{name} is {short_repr(value)}; it cannot be combined with messages: {reason}")
 
 
 def _prepare_sources(sources_or_paths: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> Sources:

@@ -85,7 +85,7 @@ def write_shards(
     if largest_id is None:
         largest_id = _find_largest_id(documents, masks)
     largest_id = check_int("largest_id", largest_id, 0)
-    batches = _gather_batches(documents, masks)
+    batches = gather_batches(documents, masks)
     if end_of_text is not None and any(shard_format.end_of_text_sides):
         end_of_text = check_int("end_of_text", end_of_text, 0)
         largest_id = max(largest_id, end_of_text)
@@ -96,7 +96,7 @@ def write_shards(
     with mark_unfinished(folder, header) as is_resumed:
         shards = write_batches(batches, shard_format, folder, dtype, masks=masks, shard_size=shard_size)
         if is_resumed:
-            _remove_later_shards(folder, shard_format, len(shards), masks)
+            remove_later_shards(folder, shard_format, len(shards), masks)
         manifest = Manifest(shard_format.name, dtype.name, tuple(shards), masks)
         crash_point("manifest")
         try:
@@ -203,7 +203,7 @@ def refuse_finished(folder: Path) -> None:
         raise FileExistsError(f"{folder} has a {MANIFEST_NAME} already; give another folder or remove the shards first")
 
 
-def _remove_later_shards(folder: Path, shard_format: ShardFormat, index: int, masks: bool) -> None:
+def remove_later_shards(folder: Path, shard_format: ShardFormat, index: int, masks: bool) -> None:
     """Remove the shards from this number on, which an attempt that was killed has left."""
     names = shard_format.name_files(f"tokens-{index:05d}", masks=masks)
     while any((folder / name).exists() for name in names):
@@ -269,7 +269,7 @@ def _read_documents(documents: DocumentsLike, masks: bool) -> Iterator[tuple[NDA
             yield as_id_array(document), None
 
 
-def _gather_batches(documents: DocumentsLike, masks: bool) -> Iterator[DocumentBatch]:
+def gather_batches(documents: DocumentsLike, masks: bool) -> Iterator[DocumentBatch]:
     """Gather documents into batches."""
     parts: list[Any] = []
     mask_parts: list[Any] = []

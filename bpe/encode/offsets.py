@@ -8,6 +8,7 @@ offsets are found in the normalized text, and `bpe/text/alignment.py` maps them 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import Literal
 
@@ -103,8 +104,7 @@ class OffsetEncoder:
         """
         ids, spans, word_numbers, special_texts = self.encode_untrimmed(text, allowed, unit, convention)
         if convention == "tokenizers":
-            for prefix in self._trim_prefixes:
-                spans = self.trim(ids, spans, special_texts, prefix)
+            spans = self._trim_all(ids, spans, special_texts)
         return ids, spans, word_numbers
 
     def encode_untrimmed(
@@ -115,13 +115,32 @@ class OffsetEncoder:
         if unit == "char" and (columns := self._encode_unchanged_text(text, allowed)):
             return *columns, {}
         data = to_bytes(self.engine.check_text(text))
+        return self._encode_segments(self.engine.prepare(data, allowed, convention), text, data, unit, convention)
+
+    def encode_given_segments(self, segments: Iterable[Segment], text: str) -> NDArray[np.int64]:
+        """Find the spans in characters, as `tokenizers` gives them, of the tokens of a prepared text."""
+        ids, spans, _, special_texts = self._encode_segments(segments, text, to_bytes(text), "char", "tokenizers")
+        return self._trim_all(ids, spans, special_texts)
+
+    def _trim_all(
+        self, ids: NDArray[np.uint32], spans: NDArray[np.int64], special_texts: dict[int, str]
+    ) -> NDArray[np.int64]:
+        """Trim spans as often as the post-processor does."""
+        for prefix in self._trim_prefixes:
+            spans = self.trim(ids, spans, special_texts, prefix)
+        return spans
+
+    def _encode_segments(
+        self, segments: Iterable[Segment], text: TextLike, data: bytes, unit: Unit, convention: Convention
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
+        """Encode a text that is prepared; returns the same as `encode_untrimmed`."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         all_word_numbers: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
         special_texts: dict[int, str] = {}
         overhanging_spans: dict[int, tuple[int, int]] = {}
         n_ids = n_words = 0
-        for segment in self.engine.prepare(data, allowed, convention):
+        for segment in segments:
             if segment.token_id is not None:
                 special_texts[n_ids] = decode_losslessly(segment.data)
             segment_ids, segment_spans, overhanging_tokens = self._encode_segment(segment)

@@ -6,16 +6,16 @@ go through `blocks.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bpe.base.fast_dataclasses import replace
 from bpe.base.threads import map_ordered
-from bpe.base.utf8 import TextLike, make_type_error, to_bytes
+from bpe.base.utf8 import Bytes, TextLike, make_type_error, to_bytes
 from bpe.batch import TokenBatch
-from bpe.encode.engine import BosEos, Engine, surround_ids
+from bpe.encode.engine import BosEos, Engine, join_ids, surround_ids
 from bpe.errors import (
     as_format_error,
     check_int,
@@ -24,6 +24,7 @@ from bpe.errors import (
     make_room_error,
     short_repr,
 )
+from bpe.pretokenize.preparing import TextPreparer
 from bpe.vocab.spec import TokenizerSpec, check_supported
 from bpe.vocab.special_tokens import Allowed
 
@@ -31,33 +32,78 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bpe.corpus.documents import Documents
+    from bpe.pretokenize.pipeline import Segment
+    from bpe.text.alignment import Convention
+    from bpe.vocab.special_tokens import SpecialTokens
 
 #: The arguments `allowed_special` and `disallowed_special`.
 SpecialPolicy = tuple[Allowed, Allowed]
+
+
+#: A special token in a text: its start and end in bytes, and its id.
+Match = tuple[int, int, int]
+
+
+class GivenSpecials:
+    """The special tokens of one text, for a `TextPreparer`: some that are given, and those found in every text.
+
+    Args:
+        specials: the special tokens of the tokenizer.
+        matches: those that are given, in order.
+
+    """
+
+    def __init__(self, specials: SpecialTokens, matches: list[Match]) -> None:
+        self._specials, self._matches = specials, matches
+        self.select_normalized, self.split_normalized = specials.select_normalized, specials.split_normalized
+
+    def split_with_starts(self, data: Bytes, allowed: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+        """Split the text at the given tokens, and the rest at those in `allowed`."""
+        position = 0
+        for start, end, token_id in (*self._matches, (len(data), len(data), None)):
+            for offset, part, part_id in self._specials.split_with_starts(data[position:start], allowed):
+                yield position + offset, part, part_id
+            if token_id is not None:
+                yield start, data[start:end], token_id
+            position = end
+
+
+def prepare_at_matches(
+    engine: Engine, data: bytes, matches: list[Match], convention: Convention | None = None
+) -> Iterator[Segment]:
+    """Split a text at special tokens whose positions are given, and prepare what is between them."""
+    given_specials = GivenSpecials(engine.specials, matches)
+    preparer = TextPreparer(engine.spec.normalizer, engine.spec.pretokenizer, given_specials)
+    return preparer.prepare(data, engine.specials.always_names, convention)
+
+
+def encode_at_matches(engine: Engine, text: TextLike, matches: list[Match]) -> NDArray[np.uint32]:
+    """Encode a text with the special tokens that are given, and those found in every text."""
+    data = to_bytes(engine.check_text(text))
+    return join_ids([engine.encode_segment(segment) for segment in prepare_at_matches(engine, data, matches)])
 
 
 def encode_spans(
     engine: Engine, spans: Iterable[tuple[TextLike, bool]], allowed_special: Allowed
 ) -> NDArray[np.uint32]:
     """Encode one text, given as (text, trusted) pairs; special tokens are found in trusted text only."""
-    specials = engine.specials
-    allowed = specials.resolve_allowed(allowed_special)
-    parts: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
-    pending_text: list[bytes] = []  # text since the last special token
+    allowed = engine.specials.resolve_allowed(allowed_special)
+    parts: list[bytes] = []
+    matches: list[Match] = []
+    span_start = 0
     for span in spans:
         if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
             raise TypeError(f"span is {short_repr(span)}; it must be (text, trusted), such as ('Hello', False)")
-        names = allowed if span[1] else frozenset()
-        for stretch, special_id in specials.split(to_bytes(span[0]), names, before_normalization=True):
-            if special_id is None:
-                pending_text.append(bytes(stretch))
-                continue
-            parts += [
-                engine.encode(b"".join(pending_text), specials.always_names),
-                np.array([special_id], dtype=np.uint32),
-            ]
-            pending_text.clear()
-    return np.concatenate([*parts, engine.encode(b"".join(pending_text), specials.always_names)])
+        data = to_bytes(span[0])
+        stretches = (
+            engine.specials.split_with_starts(data, allowed, before_normalization=True) if span[1] and allowed else ()
+        )
+        for start, stretch, special_id in stretches:
+            if special_id is not None:
+                matches.append((span_start + start, span_start + start + len(stretch), special_id))
+        parts.append(data)
+        span_start += len(data)
+    return encode_at_matches(engine, b"".join(parts), matches)
 
 
 # Many texts -----------------------------------------------------------------------------------------------------------

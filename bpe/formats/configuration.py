@@ -1,7 +1,7 @@
 """`tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`, which `transformers` writes in a folder.
 
 Read here: the tokens that they add to those of the tokenizer's own file, as AutoTokenizer of transformers 5 adds them,
-the roles of special tokens, and which fields no other file holds.
+the roles of special tokens, chat templates, which may have files of their own, and which fields no other file holds.
 """
 
 from __future__ import annotations
@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, get_log, short_repr, with_path
-from bpe.formats.packed import unpack
+from bpe.formats.packed import decode_text, unpack
 from bpe.formats.schema import is_id, parse_json, read_field
-from bpe.formats.signatures import ADDED_TOKENS_JSON, CHAT_TEMPLATE_FILE, CONFIG_JSON, SPECIAL_MAP_JSON
+from bpe.formats.signatures import (
+    ADDED_TOKENS_JSON,
+    CHAT_TEMPLATE_FILE,
+    CHAT_TEMPLATE_FOLDER,
+    CONFIG_JSON,
+    SPECIAL_MAP_JSON,
+)
 from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec, make_flags
 
 if TYPE_CHECKING:
@@ -25,6 +31,8 @@ log = get_log()
 OLD_EXTRA_FIELD, EXTRA_FIELD = "additional_special_tokens", "extra_special_tokens"
 #: The field with the ids of added tokens, and that with the tokens which have names of their own.
 ADDED_TOKENS_FIELD, MODEL_TOKENS_FIELD = "added_tokens_decoder", "model_specific_special_tokens"
+#: The name of the chat template that is used by default.
+DEFAULT_TEMPLATE = "default"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
 _NO_LIMIT = 10**20
 
@@ -258,18 +266,71 @@ def with_roles(spec: TokenizerSpec, files: Mapping[str, bytes]) -> TokenizerSpec
     return replace(spec, roles=read_roles(config, spec.special_tokens, spec.roles)) if config else spec
 
 
+def read_chat_templates(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Read the chat templates of a folder: name → template.
+
+    As in transformers 5, files of templates replace the field of tokenizer_config.json, which is a template or a list
+    of named ones.
+
+    Args:
+        files: the content of tokenizer_config.json, of chat_template.jinja and of the files of the folder
+            additional_chat_templates, by their paths with a slash; of those that exist.
+
+    Raises:
+        FormatError: for a field of another type, and a file that is not UTF-8.
+
+    >>> read_chat_templates({CONFIG_JSON: b'{"chat_template": [{"name": "default", "template": "{{ messages }}"}]}'})
+    {'default': '{{ messages }}'}
+
+    """
+    templates = {}
+    for path, data in files.items():
+        name = _find_template_name(path)
+        if name is not None:
+            with with_path(None, path):
+                templates[name] = decode_text(data, "a template must be UTF-8")
+    if templates or b"chat_template" not in files.get(CONFIG_JSON, b""):
+        return templates
+    value = read_object(files, CONFIG_JSON).get("chat_template")
+    if value is None:
+        return {}
+    items = [{"name": DEFAULT_TEMPLATE, "template": value}] if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(
+        isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get("template"), str)
+        for item in items
+    ):
+        rule = "it must be a string, or a list of objects with a name and a template"
+        raise FormatError(f"{short_repr(value)} is no chat template; {rule}", where=f"{CONFIG_JSON}: chat_template")
+    return {item["name"]: item["template"] for item in items}
+
+
+def write_chat_templates(templates: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the files of chat templates, path → content, as transformers 5 writes them in a folder."""
+    return {
+        CHAT_TEMPLATE_FILE if name == DEFAULT_TEMPLATE else f"{CHAT_TEMPLATE_FOLDER}/{name}.jinja": source.encode()
+        for name, source in templates.items()
+    }
+
+
+def _find_template_name(path: str) -> str | None:
+    """Find the name of the template in a file; None for a file with another content."""
+    if path == CHAT_TEMPLATE_FILE:
+        return DEFAULT_TEMPLATE
+    folder, _, file_name = path.rpartition("/")
+    return file_name.removesuffix(".jinja") if folder == CHAT_TEMPLATE_FOLDER else None
+
+
 def find_unread_fields(files: Mapping[str, bytes]) -> list[str]:
     """List the fields of a configuration that no tokenizer of this package holds; they change no id.
 
-    >>> config = b'{"chat_template": "{{ messages }}", "padding_side": "left", "model_max_length": 1e30}'
+    >>> config = b'{"padding_side": "left", "truncation_side": "right", "model_max_length": 1e30}'
     >>> find_unread_fields({CONFIG_JSON: config})
-    ['chat_template', 'padding_side']
+    ['padding_side']
 
     """
     config = read_object(files, CONFIG_JSON)
     limit = config.get("model_max_length")
     is_unread = {
-        "chat_template": CHAT_TEMPLATE_FILE in files or bool(config.get("chat_template")),
         "model_max_length": isinstance(limit, (int, float)) and limit < _NO_LIMIT,
         "padding_side": config.get("padding_side", "right") != "right",
         "truncation_side": config.get("truncation_side", "right") != "right",

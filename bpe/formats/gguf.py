@@ -21,6 +21,7 @@ import numpy as np
 from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
+from bpe.formats.configuration import DEFAULT_TEMPLATE
 from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS, NamedPattern
 from bpe.formats.gguf_specials import find_types, list_added_tokens
 from bpe.formats.sentencepiece import (
@@ -43,6 +44,8 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import AFTER_MERGING
 
 KEY_PREFIX = "tokenizer.ggml."
+#: The key of the chat template; those with names have them after another dot.
+TEMPLATE_KEY = "tokenizer.chat_template"
 #: Other keys on which a tokenizer depends.
 _OTHER_KEYS = ("general.name", "general.architecture")
 # The codes of the types of values.
@@ -85,7 +88,7 @@ class _Header:
         self.data, self.offset = data, 0
 
     def read_values(self) -> dict[str, Any]:
-        """Read the values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
+        """Read the values under `tokenizer.ggml.`, by the rest of their keys, `_OTHER_KEYS`, and chat templates."""
         if self._read_bytes(4) != GGUF_MAGIC:
             raise FormatError(f"it begins with {short_repr(self.data[:4])}; a GGUF file begins with {GGUF_MAGIC!r}")
         version = self._read_scalar(_UINT32)
@@ -98,7 +101,7 @@ class _Header:
         for _ in range(count):
             offset = self.offset
             key = self._read_string()
-            is_needed = key.startswith(KEY_PREFIX) or key in _OTHER_KEYS
+            is_needed = key.startswith((KEY_PREFIX, TEMPLATE_KEY)) or key in _OTHER_KEYS
             value = self._read_value(self._read_scalar(_UINT32), is_needed=is_needed)
             if is_needed:
                 if key.removeprefix(KEY_PREFIX) in values:
@@ -206,7 +209,12 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
         for role, token_id in ids.items()
         if isinstance(token_id, int) and token_id in special_names
     }
-    return replace(spec, roles=roles)  # llama.cpp ignores ids of no token, too
+    templates = {
+        key.removeprefix(TEMPLATE_KEY).removeprefix(".") or DEFAULT_TEMPLATE: value
+        for key, value in values.items()
+        if (key == TEMPLATE_KEY or key.startswith(f"{TEMPLATE_KEY}.")) and isinstance(value, str)
+    }
+    return replace(spec, roles=roles, chat_templates=templates)  # llama.cpp ignores ids of no token, too
 
 
 def _read_list(values: dict[str, Any], name: str, item_type: type, count: int | None = None) -> list[Any]:

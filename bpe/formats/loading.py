@@ -20,6 +20,7 @@ from bpe.errors import FormatError, check_choice, get_log, ignore_system_errors,
 from bpe.formats.packed import read_first_bytes
 from bpe.formats.signatures import (
     CHAT_TEMPLATE_FILE,
+    CHAT_TEMPLATE_FOLDER,
     CLIP_HEADER,
     COMPILED_MAGIC,
     CONFIG_JSON,
@@ -277,10 +278,33 @@ def detect_folder_format(names: list[str]) -> tuple[str, list[str]] | None:
 
 
 def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec:
+    """Load the tokenizer in a folder, with its chat templates."""
+    names = _list_files(folder)
+    spec = _load_tokenizer(folder, names, requested_format)
+    with with_path(folder):
+        templates = _read_chat_templates(folder, names)
+    return replace(spec, chat_templates=templates) if templates else spec
+
+
+def _read_chat_templates(folder: Path, names: list[str]) -> dict[str, str]:
+    """Read the chat templates in a folder with these files."""
+    from bpe.base.utf8 import read_file
+
+    paths = [name for name in (CONFIG_JSON, CHAT_TEMPLATE_FILE) if name in names]
+    if (folder / CHAT_TEMPLATE_FOLDER).is_dir():
+        template_names = _list_files(folder / CHAT_TEMPLATE_FOLDER)
+        paths += [f"{CHAT_TEMPLATE_FOLDER}/{name}" for name in template_names if name.endswith(".jinja")]
+    if not paths:
+        return {}
+    from bpe.formats import configuration
+
+    return configuration.read_chat_templates({path: read_file(folder / path) for path in paths})
+
+
+def _load_tokenizer(folder: Path, names: list[str], requested_format: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
     from bpe.base.utf8 import read_file
 
-    names = _list_files(folder)
     format_name, chosen_names = _choose_files(folder, names, requested_format)
     contents = {name: read_file(folder / name) for name in chosen_names}
     format_name, contents = _correct_by_content(format_name, contents, folder, names)
@@ -373,7 +397,7 @@ def list_unread_fields(path: str | os.PathLike[str]) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return []
-    config_files = {CONFIG_JSON, CHAT_TEMPLATE_FILE}.intersection(_list_files(folder))
+    config_files = {CONFIG_JSON}.intersection(_list_files(folder))
     with with_path(folder):
         return configuration.find_unread_fields({file: read_file(folder / file) for file in config_files})
 

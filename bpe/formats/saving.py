@@ -17,7 +17,7 @@ from bpe.errors import FormatError, get_log
 from bpe.formats import huggingface
 from bpe.formats.loading import Format, get_format, list_format_names
 from bpe.formats.signatures import COMPILED_ENDING, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
-from bpe.vocab.comparing import Difference, compare, compare_roles
+from bpe.vocab.comparing import Difference, compare, compare_chat_templates, compare_roles
 from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import find_bos_token, find_eos_token
@@ -173,7 +173,7 @@ def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
 
 def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
     """List all differences, those of roles too; differences that are known to change no id are marked as harmless."""
-    differences = [*compare(a, b, names), *compare_roles(a, b, names)]
+    differences = [*compare(a, b, names), *compare_roles(a, b, names), *compare_chat_templates(a, b, names)]
     spec = a if a.ignore_merges else b
     return [
         replace(difference, harmless=merging_suffices(spec, Engine))

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from bpe.errors import describe, short_repr
 from bpe.formats.signatures import (
+    CHAT_TEMPLATE_FILE,
     CONFIG_JSON,
     CONFIGURATION_FILES,
     MERGES_TXT,
@@ -44,14 +45,16 @@ class FileSet(NamedTuple):
     optional: tuple[str, ...] = ()
 
 
+#: The files beside a tokenizer's own that say more of it.
+_MORE_FILES = (*CONFIGURATION_FILES, CHAT_TEMPLATE_FILE)
 #: The files to look for, in the order of `loading.detect_folder_format`.
 FILE_SETS = (
-    FileSet("huggingface", (TOKENIZER_JSON,), CONFIGURATION_FILES),
+    FileSet("huggingface", (TOKENIZER_JSON,), _MORE_FILES),
     FileSet("tekken", (TEKKEN_JSON,)),
-    FileSet("vocab-merges", (VOCAB_JSON, MERGES_TXT), CONFIGURATION_FILES),
-    FileSet("tiktoken-folder", (TIKTOKEN_MODEL, CONFIG_JSON)),
-    FileSet("tiktoken-folder", (QWEN_TIKTOKEN, CONFIG_JSON)),
-    FileSet("sentencepiece", (SENTENCEPIECE_MODEL,), CONFIGURATION_FILES),
+    FileSet("vocab-merges", (VOCAB_JSON, MERGES_TXT), _MORE_FILES),
+    FileSet("tiktoken-folder", (TIKTOKEN_MODEL, CONFIG_JSON), (CHAT_TEMPLATE_FILE,)),
+    FileSet("tiktoken-folder", (QWEN_TIKTOKEN, CONFIG_JSON), (CHAT_TEMPLATE_FILE,)),
+    FileSet("sentencepiece", (SENTENCEPIECE_MODEL,), _MORE_FILES),
 )
 
 

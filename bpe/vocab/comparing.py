@@ -21,10 +21,11 @@ from bpe.vocab.output_steps import step_to_json
 from bpe.vocab.spec import ROLES, TokenizerSpec
 from bpe.vocab.vocabulary import SPECIAL
 
-#: The fields of a spec that have a function here, that follow from the others, or, the last five, that change no id.
+#: The fields of a spec that have a function here, that follow from the others, or, the last six, that change no id.
 _OTHER_FIELDS = {
     "vocabulary", "merges", "merge_results", "merge_ranks", "events", "special_tokens", "token_flags", "ends_word",
     "unmerged", "post_processor", "truncation", "padding", "training", "roles",
+    "chat_templates",
 }  # fmt: skip
 #: How many tokens a line names.
 _MAX_LISTED_TOKENS = 5
@@ -134,6 +135,18 @@ def compare_roles(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) ->
         if first != second:
             parts.append(f"{role} is {first} in {names[0]}, {second} in {names[1]}")
     return [Difference("settings", "roles", "; ".join(parts), harmless=True)] if parts else []
+
+
+def compare_chat_templates(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
+    """Compare the chat templates; no id of a text depends on them."""
+    parts = []
+    for name in dict.fromkeys((*a.chat_templates, *b.chat_templates)):
+        first, second = (spec.chat_templates.get(name) for spec in (a, b))
+        if first is None or second is None:
+            parts.append(f"{short_repr(name)} only in {names[first is None]}")
+        elif first != second:
+            parts.append(f"{short_repr(name)} differs")
+    return [Difference("settings", "chat_templates", "; ".join(parts), harmless=True)] if parts else []
 
 
 def compare_settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:

@@ -31,6 +31,7 @@ SymbolType = Literal["byte", "char"]
 NO_SPECIALS: Mapping[str, int] = MappingProxyType({})
 NO_FLAGS: Mapping[str, frozenset[str]] = MappingProxyType({})
 NO_ROLES: Mapping[str, str] = MappingProxyType({})
+NO_TEMPLATES: Mapping[str, str] = MappingProxyType({})
 #: The roles that a special token may have, by the names of the fields of `transformers`.
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 #: The flags that say where a special token is found, in the order in which files list them. "ordinary" is a flag, too.
@@ -69,6 +70,8 @@ class TokenizerSpec:
             "normalized" (matched after the others, in the normalized text).
         roles: role → special token: which token begins texts, ends them, pads them and so on, for the roles that are
             known; they are called as in `transformers` (`ROLES`). No id depends on them.
+        chat_templates: name → template of conversations, of Jinja; the one that is used by default has the name
+            "default". No id of a text depends on them.
         template: the ids that the model expects before and after a text, or None. Encoding adds them if a call passes
             `template=True`.
         unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary like a special token.
@@ -110,6 +113,7 @@ class TokenizerSpec:
     special_tokens: Mapping[str, int] = field(default_factory=lambda: NO_SPECIALS)
     token_flags: Mapping[str, frozenset[str]] = field(default_factory=lambda: NO_FLAGS)
     roles: Mapping[str, str] = field(default_factory=lambda: NO_ROLES)
+    chat_templates: Mapping[str, str] = field(default_factory=lambda: NO_TEMPLATES)
     template: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     unk_token: str | None = None
     fuse_unk: bool = False
@@ -146,7 +150,8 @@ class TokenizerSpec:
 
     def __getstate__(self) -> dict[str, Any]:
         """Collect the fields, with dicts for read-only mappings, which cannot be pickled or copied."""
-        dicts = {name: dict(getattr(self, name)) for name in ("special_tokens", "token_flags", "roles")}
+        names = ("special_tokens", "token_flags", "roles", "chat_templates")
+        dicts = {name: dict(getattr(self, name)) for name in names}
         return {**vars(self), **dicts}
 
     def ranks(self) -> dict[bytes, int]:
@@ -460,3 +465,8 @@ def _check_names(spec: TokenizerSpec) -> None:
         check_choice("role", role, ROLES)
         if token not in spec.special_tokens:
             raise ValueError(f"{role} is {short_repr(token)}, which is no special token; add it, or leave the role out")
+    for name, source in spec.chat_templates.items():
+        if not isinstance(name, str) or not isinstance(source, str):
+            raise TypeError(
+                f"chat_templates has {short_repr(name)}: {short_repr(source)}; each must be a str, by a name"
+            )

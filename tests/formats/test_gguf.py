@@ -42,6 +42,16 @@ def tokenize(tok: bpe.Tokenizer, text: str, allowed_special: object = ()) -> lis
     ]
 
 
+def test_chat_templates_are_read() -> None:
+    keys = {
+        "tokenizer.chat_template": "{{ a }}",
+        "tokenizer.chat_template.rag": "r",
+        "tokenizer.chat_templates": ["rag"],
+    }
+    tok = load_gguf({"model": "llama", "tokens": ["▁", "a"], "scores": [0.0, 0.0], **keys})
+    assert dict(tok.spec.chat_templates) == {"default": "{{ a }}", "rag": "r"}
+
+
 # Byte-level models ----------------------------------------------------------------------------------------------------
 
 

@@ -76,13 +76,13 @@ def test_roles_are_kept(folder: Path, tmp_path: Path) -> None:
 def test_a_conversion_says_what_is_lost(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     losses = bpe.convert(folder, tmp_path / "ranks.tiktoken", lossy=True)
     by_field = {loss.field: loss for loss in losses}
-    assert all(by_field[name].harmless for name in ("roles", "chat_template", "model_max_length"))
+    assert all(by_field[name].harmless for name in ("roles", "chat_templates", "model_max_length"))
     assert "padding_side" not in by_field
     assert by_field["roles"].message == (
         "eos_token is '<|im_end|>' in the tokenizer, none in the file; unk_token is '<|endoftext|>' in the tokenizer, "
         "none in the file; pad_token is '<|endoftext|>' in the tokenizer, none in the file"
     )
-    assert "does not keep chat_template: it is a setting of transformers" in caplog.text
+    assert "does not keep chat_templates: 'default' only in the tokenizer" in caplog.text
     assert bpe.convert(folder / "tokenizer.json", tmp_path / "copy.json") == []
 
 

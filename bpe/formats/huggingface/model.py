@@ -56,7 +56,8 @@ def _read_prefix(value: object, where: str) -> str | None:
 
 #: The field with the fingerprint of a tokenizer whose pattern is cl100k, saved as Llama 3's.
 CL100K_FIELD = "fingerprint_with_cl100k"
-#: The fields that all models have. `tokenizers` ignores unknown_symbols, roles, training and the fingerprint.
+#: The fields that all models have. `tokenizers` ignores unknown_symbols, roles, chat_templates, training and the
+#: fingerprint.
 _COMMON_FIELDS = {
     "type": Field(accept_any, "BPE", kept=False),
     "dropout": Field(_read_dropout, 0.0),
@@ -66,6 +67,7 @@ _COMMON_FIELDS = {
     "ignore_merges": Field(bool, False),
     "unknown_symbols": Field(read_text, None),
     "roles": Field(dict, {}),
+    "chat_templates": Field(dict, {}),
     "training": Field(accept_any, None),
     CL100K_FIELD: Field(read_text, None, kept=False),
     "vocab": Field(dict),
@@ -160,6 +162,7 @@ def read_model(
         merge_results=merge_results,
         ends_word=None if end_of_word is None else find_word_ends(vocabulary, end_of_word, is_glued),
         roles=_read_roles(fields["roles"], added_tokens.ids),
+        chat_templates=_read_chat_templates(fields["chat_templates"]),
         training=_read_training(fields["training"]),
     )
     if is_extension:
@@ -264,6 +267,14 @@ def _read_roles(roles: dict[str, Any], names: Mapping[str, int]) -> dict[str, st
     return dict(roles)
 
 
+def _read_chat_templates(templates: dict[str, Any]) -> dict[str, str]:
+    for name, source in templates.items():
+        if not isinstance(source, str):
+            where = f"model.chat_templates[{short_repr(name)}]"
+            raise FormatError(f"it is {short_repr(source)}; a template must be a string", where=where)
+    return dict(templates)
+
+
 def _read_training(value: object) -> Training | None:
     if value is None:
         return None
@@ -362,7 +373,8 @@ def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
 def write_model(spec: TokenizerSpec, is_extension: bool, with_record: bool) -> dict[str, Any]:
     """Return the settings of a model; with `is_extension`, its vocab lacks the special tokens and the unknown token.
 
-    `with_record` adds the facts about the training and the roles of special tokens, which change no id.
+    `with_record` adds the facts about the training, the roles of special tokens and the chat templates, which change no
+    id.
 
     Raises:
         ValueError: for a model of an own type with a subword prefix.
@@ -373,6 +385,8 @@ def write_model(spec: TokenizerSpec, is_extension: bool, with_record: bool) -> d
         fields["training"] = spec.training.to_json()
     if with_record and spec.roles:
         fields["roles"] = dict(spec.roles)
+    if with_record and spec.chat_templates:
+        fields["chat_templates"] = dict(spec.chat_templates)
     return fields
 
 

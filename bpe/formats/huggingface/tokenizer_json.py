@@ -171,8 +171,8 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     """Serialize a tokenizer as tokenizer.json. Equal tokenizers give equal bytes.
 
     `with_record` adds what no id depends on to the model, in fields that `tokenizers` ignores: the facts about its
-    training, and the roles of special tokens. The pattern cl100k is then written as Llama 3's, which other programs
-    read, if the ids are the same, with the fingerprint by which `read` recognizes it.
+    training, the roles of special tokens, and the chat templates. The pattern cl100k is then written as Llama 3's,
+    which other programs read, if the ids are the same, with the fingerprint by which `read` recognizes it.
 
     Raises:
         ValueError: for a spec whose fields contradict each other.
