@@ -181,6 +181,7 @@ SHARD_OPTIONS = (
         "write this fraction of the documents to validation shards, such as 0.001, chosen by a hash of their text",
         type=parse_fraction,
     ),
+    option("--extend", "add the documents of FILES, which are new ones, to the finished shards in OUT"),
 )
 
 

@@ -105,6 +105,7 @@ def _encode_shards(args: argparse.Namespace) -> None:
         world=world,
         threads=args.threads,
         allowed_special="all" if args.allow_special else (),
+        extend=args.extend,
         progress=not args.quiet,
     )
     log_skipped(manifest)
