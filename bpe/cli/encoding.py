@@ -65,7 +65,8 @@ def encode(args: argparse.Namespace) -> None:
         return
     for option in SHARD_OPTIONS:
         flag = option.names[0]
-        if getattr(args, flag[2:].replace("-", "_")) is not None:
+        value = getattr(args, flag[2:].replace("-", "_"))
+        if value is not None and value is not False:
             args.parser.error(f"{flag} is for training shards; give --format {', '.join(SHARD_FORMATS)}")
     is_npy = _is_npy(args)
     sources = open_corpus(args, [args.tokenizer])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,17 +34,17 @@ def train(args: argparse.Namespace) -> None:
     """Learn a tokenizer from files or word counts, and save it."""
     if args.end_of_word_glued and args.end_of_word is None:
         args.parser.error("--end-of-word-glued needs --end-of-word")
-    sources = _open_corpus(args)
+    sources, corpus = _open_training_corpus(args)
     outputs = list_outputs(args)
     for output in outputs:
         check_target(output)
     options = _read_options(args)
     if args.trace:
-        options["on_merge"] = _print_merge
+        options["on_merge"] = _make_trace()
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         result: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
-            **_make_corpus_arguments(args, sources),
+            **corpus,
             superwords=None if args.superwords is None else bpe.SuperWords(args.superwords),
             alphabet=bpe.Alphabet(coverage=args.character_coverage, byte_fallback=args.byte_fallback),
             rules=bpe.MergeRules(tie_break=args.tie_break, max_token_length=args.max_token_length),
@@ -64,6 +65,17 @@ def train(args: argparse.Namespace) -> None:
         assert training is not None
         tokens, merges = pluralize(tokenizer.vocab_size, "token"), pluralize(training.merges, "merge")
         log.info("%s, %s, learned in %.1f s: %s", tokens, merges, training.seconds, output)
+
+
+def _open_training_corpus(args: argparse.Namespace) -> tuple[Sources | None, dict[str, Any]]:
+    """Open the corpus of a training: the sources, if it is FILES, and the arguments of `bpe.train`."""
+    if args.words is None:
+        sources = _open_corpus(args)
+        return sources, _make_corpus_arguments(args, sources)
+    if args.files or args.counts is not None:
+        args.parser.error("--words has the words already; leave out FILES and --counts")
+    check_files(args)
+    return None, {"files": None, "counts": args.words}
 
 
 def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
@@ -110,11 +122,21 @@ def _describe_checkpoint(path: str | None) -> str:
     return f"the checkpoint {path} has {contents}; the same command goes on from there"
 
 
-def _print_merge(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
-    try:
-        print_line(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
-    except BrokenPipeError:  # the reader of the trace has quit (`| head`); training continues
-        silence_stdout()
+def _make_trace() -> Callable[..., None]:
+    """Make the function that prints each merge, after a header with the first one."""
+    has_header = False
+
+    def print_merge(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
+        nonlocal has_header
+        try:
+            if not has_header:
+                print_line("step\tleft\tright\ttoken\tcount")
+                has_header = True
+            print_line(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
+        except BrokenPipeError:  # the reader of the trace has quit (`| head`); training continues
+            silence_stdout()
+
+    return print_merge
 
 
 def count_words(args: argparse.Namespace) -> None:

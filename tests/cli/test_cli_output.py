@@ -56,7 +56,7 @@ def test_trace_prints_worked_example_b(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert err.startswith(f"bpe: {path}: Hugging Face's tokenizers cannot load this file, and refuses it: ")
     assert err.count("\n") == 1
-    assert out == "".join(
+    assert out == "step\tleft\tright\ttoken\tcount\n" + "".join(
         f"{step}\t{left}\t{right}\t{left + right}\t{count}\n" for step, (left, right, count) in enumerate(MERGES_B, 1)
     )
     tok = bpe.Tokenizer.load(path)
@@ -68,7 +68,7 @@ def test_trace_of_worked_example_c_shows_spaces(tmp_path, capsys):
     argv = ["train", str(tmp_path / "c.txt"), "-o", str(tmp_path / "c.json"), "--num-merges", "99"]
     assert main([*argv, "--special-token", "<|endoftext|>", "--tie-break", "first", "--trace"]) == 0
     out, err = capsys.readouterr()
-    pairs = [tuple(line.split("\t")[1:3]) for line in out.splitlines()]
+    pairs = [tuple(line.split("\t")[1:3]) for line in out.splitlines()[1:]]
     assert pairs == [
         ("e", "s"), ("es", "t"), ("l", "o"), ("lo", "w"), ("·", "low"), ("·", "n"), ("·n", "e"), ("·ne", "w"),
         ("·new", "est"), ("·", "w"), ("·w", "i"), ("·wi", "d"), ("·wid", "est"), ("·low", "e"), ("·lowe", "r"),
@@ -87,11 +87,45 @@ def test_train_from_counts_is_worked_example_e(tmp_path, capsys):
     argv = ["train", "--counts", str(tmp_path / "words.counts"), "-o", str(tmp_path / "t.json"), "--num-merges", "10"]
     argv += ["--model", "char", "--end-of-word", "</w>", "--tie-break", "first", "--trace", "--quiet"]
     assert main(argv) == 0
-    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    header, *rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert header == ["step", "left", "right", "token", "count"]
     assert [(row[3], int(row[4])) for row in rows] == [
         ("ug", 20), ("un", 16), ("un</w>", 16), ("hug", 15), ("pun</w>", 12), ("hug</w>", 10), ("pug", 5),
         ("pug</w>", 5), ("hugs", 5), ("hugs</w>", 5),
     ]  # fmt: skip
+
+
+def test_words_on_the_command_line_are_those_of_counts(tmp_path, capsys):
+    """The example of courses, without a file."""
+    argv = ["train", "--words", "hug:10 pug:5 pun:12 bun:4\thugs:3 hugs:2", "-o", str(tmp_path / "t.json")]
+    assert main([*argv, "--num-merges", "3", "--model", "char", "--tie-break", "first", "--trace", "--quiet"]) == 0
+    words = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+    rules = bpe.MergeRules(tie_break="first")
+    assert bpe.Tokenizer.load(tmp_path / "t.json") == bpe.train(counts=words, num_merges=3, model="char", rules=rules)
+    assert (
+        capsys.readouterr().out
+        == "step\tleft\tright\ttoken\tcount\n1\tu\tg\tug\t20\n2\tu\tn\tun\t16\n3\th\tug\thug\t15\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("hug", "'hug' is no word with its count, such as hug:10"),
+        ("hug:0", "'hug:0' is no word with its count, such as hug:10"),
+        (":5", "':5' is no word with its count, such as hug:10"),
+        ("hug:1.5", "'hug:1.5' is no word with its count, such as hug:10"),
+        (" ", "there are no words; give some with their counts, such as 'hug:10 pug:5'"),
+    ],
+)
+def test_words_without_counts_are_refused(tmp_path, capsys, words, message):
+    assert main(["train", "--words", words, "-o", str(tmp_path / "t.json"), "--num-merges", "3"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_words_beside_files_are_refused(tmp_path, capsys, text_file):
+    assert main(["train", text_file, "--words", "a:1", "-o", str(tmp_path / "t.json"), "--num-merges", "3"]) == 2
+    assert "--words has the words already; leave out FILES and --counts" in capsys.readouterr().err
 
 
 def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
