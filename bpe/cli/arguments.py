@@ -246,7 +246,7 @@ def make_word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]
 
 # Commands -------------------------------------------------------------------------------------------------------------
 
-#: The options of `bpe train`, which are at most 36.
+#: The options of `bpe train`, which are at most 37.
 _TRAIN_OPTIONS = (
     group(
         "corpus",
@@ -323,6 +323,11 @@ _TRAIN_OPTIONS = (
             "--trace",
             "a header, and a line for each merge, on stdout: step, left, right, token, count, with tabs between; bpe "
             "show --help says how tokens are spelled",
+        ),
+        option(
+            "--corpus",
+            "with --trace and --words: also the corpus after each merge, and its five most frequent pairs; = stands "
+            "between pairs of equal counts, of which --tie-break chooses",
         ),
     ),
 )

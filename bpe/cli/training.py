@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ import numpy as np
 import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
-from bpe.base.spelling import spell
 from bpe.cli.arguments import build_parser
-from bpe.cli.files import check_files, error_context, list_outputs, log_skipped, open_corpus, print_line, silence_stdout
+from bpe.cli.files import check_files, error_context, list_outputs, log_skipped, open_corpus
+from bpe.cli.tracing import MergeTrace, TracedCorpus
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import get_log, pluralize
@@ -40,7 +39,9 @@ def train(args: argparse.Namespace) -> None:
         check_target(output)
     options = _read_options(args)
     if args.trace:
-        options["on_merge"] = _make_trace()
+        options["on_merge"] = MergeTrace(TracedCorpus.from_arguments(args) if args.corpus else None)
+    elif args.corpus:
+        args.parser.error("--corpus shows the corpus between the merges; it needs --trace")
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         result: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
@@ -70,6 +71,8 @@ def train(args: argparse.Namespace) -> None:
 def _open_training_corpus(args: argparse.Namespace) -> tuple[Sources | None, dict[str, Any]]:
     """Open the corpus of a training: the sources, if it is FILES, and the arguments of `bpe.train`."""
     if args.words is None:
+        if args.corpus:
+            args.parser.error("--corpus is for a few words, which --words has; leave it out")
         sources = _open_corpus(args)
         return sources, _make_corpus_arguments(args, sources)
     if args.files or args.counts is not None:
@@ -120,23 +123,6 @@ def _describe_checkpoint(path: str | None) -> str:
         return "nothing was saved"
     contents = " and ".join([*([counts] if counts else []), pluralize(merges, "merge")])
     return f"the checkpoint {path} has {contents}; the same command goes on from there"
-
-
-def _make_trace() -> Callable[..., None]:
-    """Make the function that prints each merge, after a header with the first one."""
-    has_header = False
-
-    def print_merge(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
-        nonlocal has_header
-        try:
-            if not has_header:
-                print_line("step\tleft\tright\ttoken\tcount")
-                has_header = True
-            print_line(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
-        except BrokenPipeError:  # the reader of the trace has quit (`| head`); training continues
-            silence_stdout()
-
-    return print_merge
 
 
 def count_words(args: argparse.Namespace) -> None:

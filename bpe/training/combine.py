@@ -80,7 +80,8 @@ def combine(a: Tokenizer, b: Tokenizer, *, vocab_size: int | None = None) -> Com
 
     This holds for every text whose symbols `a` knows: it becomes the tokens that `a` gives, with some neighbours
     joined, so never more of them. The text of every new token becomes that token, as one pretoken. How the result
-    encodes other texts of `b` is not promised: the merges of `a` come first.
+    encodes other texts of `b` is not promised: the merges of `a` come first. Rules that `a` was trained with, such as
+    `split_digits`, do not hold for the tokens of `b`.
 
     Args:
         a: the first tokenizer; the result has its pretokenizer, normalizer, special tokens and other settings.

@@ -106,6 +106,47 @@ def test_words_on_the_command_line_are_those_of_counts(tmp_path, capsys):
         capsys.readouterr().out
         == "step\tleft\tright\ttoken\tcount\n1\tu\tg\tug\t20\n2\tu\tn\tun\t16\n3\th\tug\thug\t15\n"
     )
+    assert main([*argv, "--num-merges", "1", "--model", "char", "--trace", "--corpus", "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "step\tleft\tright\ttoken\tcount",
+        "corpus\th u g:10  p u g:5  p u n:12  b u n:4  h u g s:5",
+        "pairs\tu g 20 > p u 17 > u n 16 > h u 15 > g s 5 > …",
+        "1\tu\tg\tug\t20",
+        "corpus\th ug:10  p ug:5  p u n:12  b u n:4  h ug s:5",
+        "pairs\tu n 16 > h ug 15 > p u 12 > p ug 5 = ug s 5 > …",
+    ]
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--model", "char", "--end-of-word", "</w>"], ["--end-of-word", "_", "--end-of-word-glued"]]
+)
+def test_the_traced_corpus_has_the_counts_of_the_training(tmp_path, capsys, options):
+    """The best pair of each step is the merge that follows, and the corpus ends as the tokenizer encodes its words."""
+    words = {"aaaa": 3, "aab": 2, "naïve": 5, "vein": 4, "aa": 1}
+    text = " ".join(f"{word}:{count}" for word, count in words.items())
+    path = str(tmp_path / "t.json")
+    argv = ["train", "--words", text, "-o", path, "--num-merges", "9", "--tie-break", "first", *options]
+    assert main([*argv, "--trace", "--corpus", "--quiet"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    pairs = [row[1] for row in rows if row[0] == "pairs"]
+    merges = [row for row in rows if row[0].isdecimal()]
+    assert len(pairs) == len(merges) + 1
+    for best_pairs, (_, left, right, _, count) in zip(pairs, merges, strict=False):
+        assert any(pair.endswith(f" {count}") for pair in best_pairs.split(" > ")[0].split(" = "))
+        assert f"{left} {right} {count}" in best_pairs or best_pairs.endswith("= …")
+    last = rows[-2][1].split("  ")
+    tok = bpe.Tokenizer.load(path)
+    assert [len(word.rpartition(":")[0].split(" ")) for word in last] == [
+        len(tok._engine.encode_pretoken(word.encode())) for word in words
+    ]
+
+
+def test_the_corpus_of_files_is_not_traced(tmp_path, capsys, text_file):
+    argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "1", "--corpus"]
+    assert main([*argv, "--trace"]) == 2
+    assert "--corpus is for a few words, which --words has; leave it out" in capsys.readouterr().err
+    assert main(["train", "--words", "a:1", *argv[2:]]) == 2
+    assert "it needs --trace" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
