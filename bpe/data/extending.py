@@ -47,11 +47,12 @@ def add_shards(out: Path, header: Mapping[str, Any], encode: Callable[[Path], Ma
         manifest = Manifest.read(out)
         folders = list_additions(manifest)
         parts = [manifest, *(Manifest.read(out / folder) for folder in folders)]
-        if any(_is_same_call(out, part, header) for part in parts):
+        new_files = _list_lasting_files(header["sources"])
+        if len(new_files) == len(header["sources"]["files"]) and any(_is_same_call(out, p, header) for p in parts):
             log.info("%s has the shards of these sources; nothing to do", out)
             return manifest
         _check_common_options(out, manifest, header)
-        _check_new_files(out, parts, header)
+        _check_new_files(out, parts, new_files)
         name = f"{ADDED}-{len(folders):05d}"
         addition = encode(out / name)
         entries = [*manifest.shards, *(move_entry(entry, PurePosixPath(name)) for entry in addition.shards)]
@@ -91,10 +92,14 @@ def _check_common_options(out: Path, manifest: Manifest, header: Mapping[str, An
             )
 
 
-def _check_new_files(out: Path, parts: list[Manifest], header: Mapping[str, Any]) -> None:
-    """Raise ValueError for sources that have files that are in the folder already."""
-    old_names = {file[0] for part in parts for file in part.sources.get("files", ())} - {"stdin"}
-    names = [file[0] for file in header["sources"]["files"]]
+def _list_lasting_files(plan: Mapping[str, Any]) -> list[str]:
+    """List the files of sources but for pipes and standard input, which have other text each time."""
+    return [name for name, size, *_ in plan.get("files", ()) if size is not None or "://" in name]
+
+
+def _check_new_files(out: Path, parts: list[Manifest], names: list[str]) -> None:
+    """Raise ValueError for files that are in the folder already."""
+    old_names = {name for part in parts for name in _list_lasting_files(part.sources)}
     repeated_names = [name for name in names if name in old_names]
     if repeated_names:
         raise ValueError(
