@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.prompts import PromptCache
     from bpe.tokenizer import Tokenizer
+    from bpe.training.combine import combine
     from bpe.training.config import Alphabet
     from bpe.training.extend import extend
     from bpe.training.merge_rules import MergeRules
@@ -49,6 +50,7 @@ _MODULES = {
     "WordCounts": "count.word_counts",
     "accelerate": "compat",
     "base": "base",
+    "combine": "training.combine",
     "compat": "compat",
     "convert": "converting",
     "count_words": "count.counting",
@@ -84,6 +86,7 @@ __all__ = [
     "WordCounts",
     "__version__",
     "accelerate",
+    "combine",
     "convert",
     "count_words",
     "data",

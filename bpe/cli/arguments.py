@@ -35,6 +35,7 @@ from bpe.cli.parsing import (
     parse_seconds,
     parse_sizes,
     parse_weights,
+    parse_words,
     unescape,
 )
 from bpe.formats.loading import list_format_names
@@ -198,6 +199,7 @@ SHARD_OPTIONS = (
         "each record of JSON Lines is a conversation, with its messages in this field: encode it by the tokenizer's "
         "chat template, with a loss mask of what the assistant says",
     ),
+    option("--extend", "add the documents of FILES, which are new ones, to the finished shards in OUT"),
 )
 
 
@@ -261,9 +263,19 @@ def make_word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]
 
 # Commands -------------------------------------------------------------------------------------------------------------
 
-#: The options of `bpe train`, which are at most 35.
+#: The options of `bpe train`, which are at most 37.
 _TRAIN_OPTIONS = (
-    group("corpus", *ANY_FILES, COUNTS, *DOCUMENTS),
+    group(
+        "corpus",
+        *ANY_FILES,
+        COUNTS,
+        option(
+            "--words WORDS",
+            "the words and their counts themselves, such as 'hug:10 pug:5 hugs:5', instead of FILES",
+            type=parse_words,
+        ),
+        *DOCUMENTS,
+    ),
     group("words", *make_word_options({"gpt2": "default of byte models", "whitespace": "default of character models"})),
     group(
         "vocabulary",
@@ -296,7 +308,8 @@ _TRAIN_OPTIONS = (
         "merges",
         option(
             "--tie-break",
-            "which of the pairs with the highest count is merged; default id",
+            "which of the pairs with the highest count is merged; default id; first is the order of the examples in "
+            "papers and courses",
             choices=("id", "first", "smallest", "greatest"),
             default="id",
         ),
@@ -325,8 +338,13 @@ _TRAIN_OPTIONS = (
         ),
         option(
             "--trace",
-            "a line for each merge on stdout: step, left, right, token, count, with tabs between; bpe show --help "
-            "says how tokens are spelled",
+            "a header, and a line for each merge, on stdout: step, left, right, token, count, with tabs between; bpe "
+            "show --help says how tokens are spelled",
+        ),
+        option(
+            "--corpus",
+            "with --trace and --words: also the corpus after each merge, and its five most frequent pairs; = stands "
+            "between pairs of equal counts, of which --tie-break chooses",
         ),
     ),
 )

@@ -71,7 +71,8 @@ def encode(args: argparse.Namespace) -> None:
         return
     for option in SHARD_OPTIONS:
         flag = option.names[0]
-        if getattr(args, flag[2:].replace("-", "_")) is not None:
+        value = getattr(args, flag[2:].replace("-", "_"))
+        if value is not None and value is not False:
             args.parser.error(f"{flag} is for training shards; give --format {', '.join(SHARD_FORMATS)}")
     is_npy = _is_npy(args)
     sources = _open_files_or_text(args)
@@ -119,6 +120,7 @@ def _encode_shards(args: argparse.Namespace) -> None:
         threads=args.threads,
         allowed_special="all" if args.allow_special else (),
         messages=args.messages,
+        extend=args.extend,
         progress=not args.quiet,
     )
     log_skipped(manifest)

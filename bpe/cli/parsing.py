@@ -327,6 +327,19 @@ def parse_weights(text: str) -> list[Fraction]:
     return weights
 
 
+def parse_words(text: str) -> dict[str, int]:
+    """Read words with their counts, such as "hug:10 pug:5"; the counts of a word that is there twice are added."""
+    counts: dict[str, int] = {}
+    for item in text.split():
+        word, _, count = item.rpartition(":")
+        if not word or not (count.isascii() and count.isdecimal()) or int(count) == 0:
+            raise ValueError(f"{item!r} is no word with its count, such as hug:10")
+        counts[word] = counts.get(word, 0) + int(count)
+    if not counts:
+        raise ValueError("there are no words; give some with their counts, such as 'hug:10 pug:5'")
+    return counts
+
+
 def parse_sizes(text: str) -> int | list[int]:
     """Read a whole number of at least 1, or several with commas between.
 

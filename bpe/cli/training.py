@@ -14,19 +14,10 @@ from numpy.typing import NDArray
 import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
-from bpe.base.spelling import spell
 from bpe.cli.arguments import build_parser
-from bpe.cli.files import (
-    check_files,
-    error_context,
-    is_counts_file,
-    list_outputs,
-    log_skipped,
-    open_corpus,
-    print_line,
-    silence_stdout,
-)
+from bpe.cli.files import check_files, error_context, is_counts_file, list_outputs, log_skipped, open_corpus
 from bpe.cli.names import check_tokenizers, load_tokenizer
+from bpe.cli.tracing import MergeTrace, TracedCorpus
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import get_log, pluralize
@@ -46,13 +37,15 @@ def train(args: argparse.Namespace) -> None:
     """Learn a tokenizer from files or word counts, and save it."""
     if args.end_of_word_glued and args.end_of_word is None:
         args.parser.error("--end-of-word-glued needs --end-of-word")
-    sources = _open_corpus(args)
+    sources = _open_training_corpus(args)
     outputs = list_outputs(args)
     for output in outputs:
         check_target(output)
     options = _read_options(args)
     if args.trace:
-        options["on_merge"] = _print_merge
+        options["on_merge"] = MergeTrace(TracedCorpus.from_arguments(args) if args.corpus else None)
+    elif args.corpus:
+        args.parser.error("--corpus shows the corpus between the merges; it needs --trace")
     default_pretokenizer = choose_default_pretokenizer(args.model == "char" or args.byte_fallback)
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
@@ -80,6 +73,18 @@ def train(args: argparse.Namespace) -> None:
         log.info("%s, %s, learned in %.1f s: %s", tokens, merges, training.seconds, output)
 
 
+def _open_training_corpus(args: argparse.Namespace) -> Sources | None:
+    """Check the corpus of a training, which is given in one way: FILES, which are opened, --counts or --words."""
+    if args.words is None:
+        if args.corpus:
+            args.parser.error("--corpus is for a few words, which --words has; leave it out")
+        return _open_corpus(args)
+    if args.files or args.counts is not None:
+        args.parser.error("--words has the words already; leave out FILES and --counts")
+    check_files(args)
+    return None
+
+
 def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
     """Check the corpus, which is given in one way: FILES, which are opened, or --counts."""
     if bool(args.files) == (args.counts is not None):
@@ -98,6 +103,8 @@ def _make_corpus_arguments(
     """Return the corpus by the names of arguments; `settings` are those of a list of words, which records none."""
     if sources is not None:
         return {"files": sources, "counts": None}
+    if getattr(args, "words", None) is not None:
+        return {"files": None, "counts": args.words}
     if is_counts_file(args.counts):
         return {"files": None, "counts": WordCounts.load(args.counts)}
     names = ("pretokenizer", "normalizer", "special_tokens")
@@ -140,13 +147,6 @@ def _describe_checkpoint(path: str | None) -> str:
         return "nothing was saved"
     contents = " and ".join([*([counts] if counts else []), pluralize(merges, "merge")])
     return f"the checkpoint {path} has {contents}; the same command goes on from there"
-
-
-def _print_merge(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
-    try:
-        print_line(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
-    except BrokenPipeError:  # the reader of the trace has quit (`| head`); training continues
-        silence_stdout()
 
 
 def count_words(args: argparse.Namespace) -> None:

@@ -208,7 +208,7 @@ class _Conversion:
                     tuple(entries),
                     masks=self.masks,
                     tokenizer=tokenizer,
-                    sources={} if ids_changed else source_manifest.sources,
+                    sources={} if ids_changed else source_manifest.to_header()["sources"],
                     options=source_manifest.options,
                     skipped=source_manifest.skipped,
                 )

@@ -24,6 +24,7 @@ from bpe.corpus._listing import FileMeasurer
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
+from bpe.data.extending import add_shards
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.files import WriterThreads
 from bpe.data.grouping import GroupEncoder, choose_validation, find_unexpected_names
@@ -75,6 +76,7 @@ def encode_shards(
     threads: int | None = None,
     allowed_special: Allowed = (),
     messages: str | None = None,
+    extend: bool = False,
     progress: ProgressLike = False,
 ) -> Manifest:
     """Encode a corpus to training shards in a folder.
@@ -86,7 +88,7 @@ def encode_shards(
     Args:
         sources: the corpus: `Sources`, or paths of text files, each one document.
         tokenizer: the tokenizer. Its copy goes to the folder.
-        out: the folder, made if absent. It must be empty, or an output of the same call.
+        out: the folder, made if absent. It must be empty, an output of the same call, or with `extend` a finished one.
         format: "native", "megatron", "parquet", "arrow", "nanogpt", "llmc", "datatrove" or "dolma".
         append: an id, or the name of a special token, to write after each document; None for nothing. It replaces the
             format's default: the end-of-text id after documents for nanogpt and datatrove, before them for llmc,
@@ -107,7 +109,9 @@ def encode_shards(
         messages: the field of records of JSON Lines that has the messages of a conversation, such as "messages". Each
             conversation becomes a document by the tokenizer's chat template, with a loss mask of what the assistant
             says; a field "tools" of the record goes to the template, too. `format` must be one with loss masks; an
-            interrupted call begins anew. Not with append, prepend, shards, seed, validation, rank and world.
+            interrupted call begins anew. Not with append, prepend, shards, seed, validation, rank, world and extend.
+        extend: add the documents to those of a finished folder, as new shards in a folder in it; `sources` are only the
+            new files. Where the folder is not finished, or these sources are in it already, as without `extend`.
         progress: True for a bar or lines on stderr; or a function that takes `bpe.base.Progress`.
 
     Returns:
@@ -139,7 +143,7 @@ def encode_shards(
         from bpe.data.chats import encode_chats
 
         given = {"append": append, "prepend": prepend, "shards": shards, "seed": seed, "rank": rank, "world": world}
-        _refuse_with_messages({**given, "validation": validation or None})
+        _refuse_with_messages({**given, "validation": validation or None, "extend": extend or None})
         size = check_sizes(shard_format, shard_size, None, None)[0]
         return encode_chats(
             sources, tokenizer, Path(out), messages, shard_format=shard_format, shard_size=size,
@@ -165,7 +169,16 @@ def encode_shards(
         validation=check_fraction(validation),
         part=part,
     )
-    return _ShardJob(_prepare_sources(sources, tokenizer, part), tokenizer, plan).run(n_threads, progress)
+    sources = _prepare_sources(sources, tokenizer, part)
+    if not extend or not (plan.folder / MANIFEST_NAME).exists():
+        return _ShardJob(sources, tokenizer, plan).run(n_threads, progress)
+    if part is not None:
+        raise ValueError(f"rank is {rank} and extend is True; extend the folder with whole sources")
+    return add_shards(
+        plan.folder,
+        _make_header(sources, plan),
+        lambda folder: _ShardJob(sources, tokenizer, replace(plan, folder=folder)).run(n_threads, progress),
+    )
 
 
 def _refuse_with_messages(arguments: dict[str, Any]) -> None:
@@ -188,15 +201,18 @@ def _prepare_sources(sources_or_paths: Any, tokenizer: Tokenizer, part: tuple[in
     return sources if part is None else sources.part(*part)
 
 
+def _make_header(sources: Sources, plan: ShardPlan) -> dict[str, Any]:
+    """Collect all that determines the shards, after a round trip through JSON."""
+    header = {"sources": sources.plan(), "options": plan.to_json(), "tokenizer": plan.fingerprint}
+    return json.loads(json.dumps(header))  # type: ignore[no-any-return]
+
+
 class _ShardJob:
     """One call of `encode_shards`."""
 
     def __init__(self, sources: Sources, tokenizer: Tokenizer, plan: ShardPlan) -> None:
         self._sources, self._tokenizer, self._plan, self._out = sources, tokenizer, plan, plan.folder
-        #: All that determines the shards, after a round trip through JSON.
-        self._header: dict[str, Any] = json.loads(
-            json.dumps({"sources": sources.plan(), "options": plan.to_json(), "tokenizer": plan.fingerprint})
-        )
+        self._header = _make_header(sources, plan)
 
     def run(self, threads: int, progress: ProgressLike) -> Manifest:
         """Write what is not finished; returns the manifest."""
@@ -301,12 +317,7 @@ class _ShardJob:
     def _read_finished(self) -> Manifest:
         """Read the manifest of a finished folder, and check that the folder is of the same call."""
         manifest = Manifest.read(self._out)
-        recorded_header = {
-            "sources": manifest.sources,
-            "options": manifest.options,
-            "tokenizer": manifest.tokenizer.get("fingerprint"),
-        }
-        check_same_header(self._out, recorded_header, self._header)
+        check_same_header(self._out, manifest.to_header(), self._header)
         remove_temporary_files(self._out)
         (self._out / JOURNAL_NAME).unlink(missing_ok=True)
         log.info(

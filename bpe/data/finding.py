@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.journal import JOURNAL_NAME
-from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, is_inner_path
+from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, is_inner_path, select_additions
 from bpe.errors import FormatError, check_int, short_repr
 from bpe.formats.id_files import MAGIC
 from bpe.tokenizer import Tokenizer
@@ -91,12 +91,13 @@ class ShardListing:
         return special_tokens[end_of_text]
 
 
-def find_shards(path: Path, split: str | None = None) -> ShardListing:
+def find_shards(path: Path, split: str | None = None, additions: int | None = None) -> ShardListing:
     """Find the shards of a folder or of one file.
 
     Args:
         path: a folder, a shard's main file, or the common prefix of Megatron's two files.
         split: "train", "val", "test", or "all"; None where the corpus is not divided.
+        additions: how many later additions to the folder count; None for all.
 
     Raises:
         FormatError, FileNotFoundError, ValueError: see `TokenShards`.
@@ -104,17 +105,21 @@ def find_shards(path: Path, split: str | None = None) -> ShardListing:
     """
     if split not in (None, *SPLITS, "all"):
         raise ValueError(f"split is {short_repr(split)}; it must be 'train', 'val', 'test', 'all' or None")
+    if path.is_dir() and (path / MANIFEST_NAME).exists():
+        return _find_by_manifest(path, split, additions)
+    if additions is not None:
+        raise ValueError(f"additions is {additions}, but {path} has no manifest.json; leave it out")
     if not path.is_dir():
         return _find_one_file(path, split)
-    if (path / MANIFEST_NAME).exists():
-        return _find_by_manifest(path, split)
     if (path / JOURNAL_NAME).exists():
         raise FormatError("its shards are not finished: run the same command again, which completes them", path=path)
     return _find_by_names(path, split)
 
 
-def _find_by_manifest(folder: Path, split: str | None) -> ShardListing:
+def _find_by_manifest(folder: Path, split: str | None, additions: int | None) -> ShardListing:
     manifest = Manifest.read(folder)
+    if additions is not None:
+        manifest = select_additions(manifest, check_int("additions", additions, 0))
     if manifest.format not in SHARD_FORMATS:
         names = ", ".join(SHARD_FORMATS)
         raise FormatError(

@@ -32,6 +32,8 @@ from bpe.formats.schema import parse_json
 MANIFEST_NAME = "manifest.json"
 #: The version of the file's layout.
 VERSION = 1
+#: The entry of `Manifest.sources` with the folders of shards that were added later.
+ADDED = "added"
 #: The largest accepted size of the file in bytes: some million shards.
 _MAX_MANIFEST_BYTES = 1 << 30
 _CRC_PATTERN = re.compile("[0-9a-f]{8}")
@@ -119,8 +121,14 @@ class Manifest:
         """
         check_fields(self.options, _OPTION_RULES, "options")
         check_fields(self.sources, _SOURCE_RULES if "files" in self.sources else {}, "sources")
-        if not _are_parts(self.sources.get("parts", [])):
-            refuse_value(self.sources["parts"], "a list of parts with their folders", "sources.parts")
+        for name in ("parts", ADDED):
+            if not _are_parts(self.sources.get(name, [])):
+                refuse_value(self.sources[name], "a list of parts with their folders", f"sources.{name}")
+
+    def to_header(self) -> dict[str, Any]:
+        """Return what determined the shards, as the header of their journal had it; without shards added later."""
+        sources = {key: value for key, value in self.sources.items() if key != ADDED}
+        return {"sources": sources, "options": self.options, "tokenizer": self.tokenizer.get("fingerprint")}
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write `manifest.json` in a folder, atomically; the same content gives the same bytes.
@@ -374,7 +382,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     shards = [move_entry(shard, PurePosixPath(name)) for name, manifest in manifests for shard in manifest.shards]
     shards.sort(key=lambda shard: shard.split or "")  # stable: "train" before "val"
     first_name, first_manifest = manifests[0]
-    plan = {key: value for key, value in first_manifest.sources.items() if key != "part"}
+    plan = {key: value for key, value in first_manifest.sources.items() if key not in ("part", ADDED)}
     part_records = [{"folder": name, "part": manifest.options.get("part")} for name, manifest in manifests]
     merged_manifest = Manifest(
         first_manifest.format,
@@ -455,6 +463,38 @@ def _check_complete(manifests: list[tuple[str, Manifest]]) -> None:
         if n_times != 1:
             state = "is missing" if not n_times else f"is there {n_times} times"
             raise ValueError(f"part {rank}/{n_parts} {state}; give the folder of each part once")
+
+
+def list_additions(manifest: Manifest) -> list[str]:
+    """List the folders of the shards that were added to a finished folder, in the order of the additions.
+
+    Raises:
+        FormatError: for what `encode_shards(extend=True)` does not write.
+
+    """
+    parts = manifest.sources.get(ADDED, [])
+    if not _are_parts(parts):
+        refuse_value(parts, "a list of parts with their folders", f"sources.{ADDED}")
+    return [part["folder"] for part in parts]
+
+
+def select_additions(manifest: Manifest, count: int) -> Manifest:
+    """Return the manifest as it was after the first `count` additions to the folder.
+
+    Raises:
+        ValueError: for more additions than there are.
+
+    """
+    folders = list_additions(manifest)
+    if count > len(folders):
+        raise ValueError(
+            f"additions is {count}, but {pluralize(len(folders), 'addition')} of shards were made; pass at most that"
+        )
+    later = tuple(f"{folder}/" for folder in folders[count:])
+    shards = tuple(entry for entry in manifest.shards if not entry.stem.startswith(later))
+    return replace(
+        manifest, shards=shards, sources={**manifest.sources, ADDED: manifest.sources.get(ADDED, [])[:count]}
+    )
 
 
 def move_entry(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:

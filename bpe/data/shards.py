@@ -37,6 +37,8 @@ class TokenShards:
         end_of_text: the id that separates documents in formats that do not record them, nanogpt (it ends each
             document) and llmc (it begins each document), or the name of the special token, if the folder has a copy of
             its tokenizer. Without it, each shard of these formats is one document.
+        additions: how many of the additions that `encode_shards(extend=True)` made to count: 0 opens the documents that
+            the folder had at first, for which the loaders' states of that time are valid; None for all.
         validate: whether to check that all offsets rise, which reads them once. Headers and sizes are always checked.
 
     Attributes:
@@ -78,10 +80,11 @@ class TokenShards:
         split: str | None = None,
         *,
         end_of_text: int | str | None = None,
+        additions: int | None = None,
         validate: bool = True,
     ) -> None:
-        self.path, self._split = Path(path), split
-        listing = find_shards(self.path, split)
+        self.path, self._split, self._additions = Path(path), split, additions
+        listing = find_shards(self.path, split, additions)
         self._end_of_text = end_of_text = listing.resolve_end_of_text(self.path, end_of_text)
         self.format = listing.format
         shard_format = SHARD_FORMATS[listing.format]
@@ -114,10 +117,11 @@ class TokenShards:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {"path": os.path.abspath(self.path), "split": self._split, "end_of_text": self._end_of_text}
-        return {**state, "fingerprint": self.fingerprint}
+        return {**state, "additions": self._additions, "fingerprint": self.fingerprint}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        TokenShards.__init__(self, state["path"], state["split"], end_of_text=state["end_of_text"], validate=False)
+        options = {"end_of_text": state["end_of_text"], "additions": state.get("additions")}
+        TokenShards.__init__(self, state["path"], state["split"], **options, validate=False)
         if self.fingerprint != state["fingerprint"]:
             raise ValueError(f"the shards in {self.path} have changed since this object was pickled; open them again")
 

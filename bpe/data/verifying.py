@@ -26,7 +26,7 @@ from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation
 from bpe.data.journal import JOURNAL_NAME
-from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry
+from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, list_additions
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import compute_document_keys, find_buckets
 from bpe.errors import FormatError, check_int, get_log, pluralize
@@ -214,7 +214,13 @@ def find_sample_defects(
         yield f"{MANIFEST_NAME}: {error}"
         return
     if "parts" in manifest.sources:
-        yield from _sample_parts(folder, manifest, shards, tokenizer, samples)
+        parts = [part["folder"] for part in manifest.sources["parts"]]
+        yield from _sample_parts(folder, parts, shards, tokenizer, samples)
+    additions = list_additions(manifest)
+    if additions:
+        yield from _sample_parts(folder, additions, shards, tokenizer, samples)
+        shards = [shard for shard in shards if not shard.stem.startswith(tuple(f"{part}/" for part in additions))]
+    if "parts" in manifest.sources:
         return
     try:
         sources = _open_sources(manifest)
@@ -239,10 +245,9 @@ def find_sample_defects(
 
 
 def _sample_parts(
-    folder: Path, manifest: Manifest, shards: Sequence[ShardEntry], tokenizer: Tokenizer, samples: int
+    folder: Path, parts: list[str], shards: Sequence[ShardEntry], tokenizer: Tokenizer, samples: int
 ) -> Iterator[str]:
-    """Compare samples of each part of merged manifests, whose own manifests have the sources."""
-    parts = [part["folder"] for part in manifest.sources["parts"]]
+    """Compare samples of each of these folders, whose own manifests have the sources."""
     sound_names = {shard.files[0].name for shard in shards}
     for part in parts:
         try:

@@ -6,6 +6,7 @@ A corpus or counts and the options become a tokenizer. The files, in the order i
   the memory that it needs; `superwords.py` the option for two stages, `merge_rules.py` rules for merges
   (`_spelling_rules.pxd`);
 - `extend.py` `bpe.extend`, with `encoded.py` (words as ids); `prune.py` `bpe.prune`, a smaller vocabulary by a corpus;
+  `combine.py` `bpe.combine`, two vocabularies in one without a corpus;
 - `kernel_input.py` the words as arrays, and the tokens to start from; `trainer.py` drives the kernel;
 - `checkpoint.py` the files that an interrupted training resumes from;
 - `_loop.pyx` the loop, which `bpe/research` shares: take the best pair, have it merged, until the vocabulary is full;

@@ -87,7 +87,7 @@ def extend(
     True
 
     """
-    _check_extendable(tok)
+    check_extendable(tok)
     check_int("vocab_size", vocab_size, 1)
     spec = tok.spec
     config = TrainConfig(
@@ -102,7 +102,7 @@ def extend(
         threads=1,
         progress=progress,
     )
-    _check_size(tok, vocab_size)
+    check_size(tok, vocab_size)
     if superwords is not None:
         if not isinstance(superwords, SuperWords):
             raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
@@ -135,7 +135,7 @@ def continue_merges(
     )
 
 
-def _check_extendable(tok: Tokenizer) -> None:
+def check_extendable(tok: Tokenizer) -> None:
     """Raise an error for what is no tokenizer, and for one whose ids a new token could change."""
     if not isinstance(tok, Tokenizer):
         raise TypeError(f"tok is {describe(tok)}; it must be a bpe.Tokenizer")
@@ -164,7 +164,8 @@ def _check_extendable(tok: Tokenizer) -> None:
         )
 
 
-def _check_size(tok: Tokenizer, vocab_size: int) -> None:
+def check_size(tok: Tokenizer, vocab_size: int) -> None:
+    """Raise ValueError for a size below that of the tokenizer, or one that needs ids above the limit."""
     if vocab_size < tok.vocab_size:
         raise ValueError(
             f"vocab_size is {vocab_size}, but the tokenizer has {pluralize(tok.vocab_size, 'token')}; it must be at "

@@ -252,6 +252,7 @@ def test_ctrl_c_saves_the_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixtu
     with interruptible([*argv, "--trace"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stderr is not None
+        assert running.stdout.readline().startswith(b"step\t")
         assert running.stdout.readline().startswith(b"1\t")  # it waits until the pipe is read
         running.send_signal(signal.SIGINT)
         running.stdout.read()

@@ -171,7 +171,10 @@ def test_counts_beyond_32_bits_are_merged_and_trained_on(tmp_path: Path, capsys:
     assert bpe.WordCounts.load(paths[1])["pug"] == 2**41 + 2
     argv = ["train", "--counts", paths[1], "-o", str(tmp_path / "t.json"), "--num-merges", "2", "--trace", "--quiet"]
     assert main(argv) == 0
-    assert capsys.readouterr().out == f"1\tu\tg\tug\t{2**42 + 8}\n2\th\tug\thug\t{2**41 + 6}\n"
+    assert (
+        capsys.readouterr().out
+        == f"step\tleft\tright\ttoken\tcount\n1\tu\tg\tug\t{2**42 + 8}\n2\th\tug\thug\t{2**41 + 6}\n"
+    )
 
 
 # info -----------------------------------------------------------------------------------------------------------------

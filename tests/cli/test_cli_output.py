@@ -56,7 +56,7 @@ def test_trace_prints_worked_example_b(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert err.startswith(f"bpe: {path}: Hugging Face's tokenizers cannot load this file, and refuses it: ")
     assert err.count("\n") == 1
-    assert out == "".join(
+    assert out == "step\tleft\tright\ttoken\tcount\n" + "".join(
         f"{step}\t{left}\t{right}\t{left + right}\t{count}\n" for step, (left, right, count) in enumerate(MERGES_B, 1)
     )
     tok = bpe.Tokenizer.load(path)
@@ -68,7 +68,7 @@ def test_trace_of_worked_example_c_shows_spaces(tmp_path, capsys):
     argv = ["train", str(tmp_path / "c.txt"), "-o", str(tmp_path / "c.json"), "--num-merges", "99"]
     assert main([*argv, "--special-token", "<|endoftext|>", "--tie-break", "first", "--trace"]) == 0
     out, err = capsys.readouterr()
-    pairs = [tuple(line.split("\t")[1:3]) for line in out.splitlines()]
+    pairs = [tuple(line.split("\t")[1:3]) for line in out.splitlines()[1:]]
     assert pairs == [
         ("e", "s"), ("es", "t"), ("l", "o"), ("lo", "w"), ("·", "low"), ("·", "n"), ("·n", "e"), ("·ne", "w"),
         ("·new", "est"), ("·", "w"), ("·w", "i"), ("·wi", "d"), ("·wid", "est"), ("·low", "e"), ("·lowe", "r"),
@@ -87,11 +87,86 @@ def test_train_from_counts_is_worked_example_e(tmp_path, capsys):
     argv = ["train", "--counts", str(tmp_path / "words.counts"), "-o", str(tmp_path / "t.json"), "--num-merges", "10"]
     argv += ["--model", "char", "--end-of-word", "</w>", "--tie-break", "first", "--trace", "--quiet"]
     assert main(argv) == 0
-    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    header, *rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert header == ["step", "left", "right", "token", "count"]
     assert [(row[3], int(row[4])) for row in rows] == [
         ("ug", 20), ("un", 16), ("un</w>", 16), ("hug", 15), ("pun</w>", 12), ("hug</w>", 10), ("pug", 5),
         ("pug</w>", 5), ("hugs", 5), ("hugs</w>", 5),
     ]  # fmt: skip
+
+
+def test_words_on_the_command_line_are_those_of_counts(tmp_path, capsys):
+    """The example of courses, without a file."""
+    argv = ["train", "--words", "hug:10 pug:5 pun:12 bun:4\thugs:3 hugs:2", "-o", str(tmp_path / "t.json")]
+    assert main([*argv, "--num-merges", "3", "--model", "char", "--tie-break", "first", "--trace", "--quiet"]) == 0
+    words = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+    rules = bpe.MergeRules(tie_break="first")
+    assert bpe.Tokenizer.load(tmp_path / "t.json") == bpe.train(counts=words, num_merges=3, model="char", rules=rules)
+    assert (
+        capsys.readouterr().out
+        == "step\tleft\tright\ttoken\tcount\n1\tu\tg\tug\t20\n2\tu\tn\tun\t16\n3\th\tug\thug\t15\n"
+    )
+    assert main([*argv, "--num-merges", "1", "--model", "char", "--trace", "--corpus", "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "step\tleft\tright\ttoken\tcount",
+        "corpus\th u g:10  p u g:5  p u n:12  b u n:4  h u g s:5",
+        "pairs\tu g 20 > p u 17 > u n 16 > h u 15 > g s 5 > …",
+        "1\tu\tg\tug\t20",
+        "corpus\th ug:10  p ug:5  p u n:12  b u n:4  h ug s:5",
+        "pairs\tu n 16 > h ug 15 > p u 12 > p ug 5 = ug s 5 > …",
+    ]
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--model", "char", "--end-of-word", "</w>"], ["--end-of-word", "_", "--end-of-word-glued"]]
+)
+def test_the_traced_corpus_has_the_counts_of_the_training(tmp_path, capsys, options):
+    """The best pair of each step is the merge that follows, and the corpus ends as the tokenizer encodes its words."""
+    words = {"aaaa": 3, "aab": 2, "naïve": 5, "vein": 4, "aa": 1}
+    text = " ".join(f"{word}:{count}" for word, count in words.items())
+    path = str(tmp_path / "t.json")
+    argv = ["train", "--words", text, "-o", path, "--num-merges", "9", "--tie-break", "first", *options]
+    assert main([*argv, "--trace", "--corpus", "--quiet"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    pairs = [row[1] for row in rows if row[0] == "pairs"]
+    merges = [row for row in rows if row[0].isdecimal()]
+    assert len(pairs) == len(merges) + 1
+    for best_pairs, (_, left, right, _, count) in zip(pairs, merges, strict=False):
+        assert any(pair.endswith(f" {count}") for pair in best_pairs.split(" > ")[0].split(" = "))
+        assert f"{left} {right} {count}" in best_pairs or best_pairs.endswith("= …")
+    last = rows[-2][1].split("  ")
+    tok = bpe.Tokenizer.load(path)
+    assert [len(word.rpartition(":")[0].split(" ")) for word in last] == [
+        len(tok._engine.encode_pretoken(word.encode())) for word in words
+    ]
+
+
+def test_the_corpus_of_files_is_not_traced(tmp_path, capsys, text_file):
+    argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "1", "--corpus"]
+    assert main([*argv, "--trace"]) == 2
+    assert "--corpus is for a few words, which --words has; leave it out" in capsys.readouterr().err
+    assert main(["train", "--words", "a:1", *argv[2:]]) == 2
+    assert "it needs --trace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("hug", "'hug' is no word with its count, such as hug:10"),
+        ("hug:0", "'hug:0' is no word with its count, such as hug:10"),
+        (":5", "':5' is no word with its count, such as hug:10"),
+        ("hug:1.5", "'hug:1.5' is no word with its count, such as hug:10"),
+        (" ", "there are no words; give some with their counts, such as 'hug:10 pug:5'"),
+    ],
+)
+def test_words_without_counts_are_refused(tmp_path, capsys, words, message):
+    assert main(["train", "--words", words, "-o", str(tmp_path / "t.json"), "--num-merges", "3"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_words_beside_files_are_refused(tmp_path, capsys, text_file):
+    assert main(["train", text_file, "--words", "a:1", "-o", str(tmp_path / "t.json"), "--num-merges", "3"]) == 2
+    assert "--words has the words already; leave out FILES and --counts" in capsys.readouterr().err
 
 
 def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):

@@ -379,6 +379,7 @@ def test_a_closed_trace_does_not_lose_the_tokenizer(tmp_path, text_file):
     (tmp_path / "words.txt").write_text(" ".join(f"word{i * i}" for i in range(3000)))
     argv = [sys.executable, "-m", "bpe", "train", str(tmp_path / "words.txt"), "-o", str(path), "--vocab-size", "2500"]
     with subprocess.Popen([*argv, "--trace", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout.readline() == b"step\tleft\tright\ttoken\tcount\n"
         assert running.stdout.readline().startswith(b"1\t")
         running.stdout.close()
         assert running.stderr.read() == b""

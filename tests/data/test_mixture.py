@@ -159,3 +159,79 @@ def test_threads_that_read_share_the_caches(tmp_path: Path) -> None:
     finally:
         sys.setswitchinterval(interval)
     assert got == expected
+
+
+# Weights that change --------------------------------------------------------------------------------------------------
+
+
+def same_ids(first_id: int, n_rows: int, seed: int) -> Blocks:
+    """Many rows of one id."""
+    shards: Any = MemoryShards([[first_id] * (2 * n_rows + 1)])
+    return Blocks(shards, 2, seed, fields=FIELDS)
+
+
+@pytest.mark.parametrize("stopping", ["first_exhausted", "all_exhausted"])
+@pytest.mark.parametrize("change", [1, 700, ROUND, ROUND + 5000])
+def test_weights_change_at_a_row(change: int, stopping: Any) -> None:
+    """The rows before are those of the old weights; after it the shares are the new ones, and no row is left out."""
+    datasets = [same_ids(1, 24_000, 1), same_ids(2, 46_000, 2), same_ids(3, 19_000, 3)]
+    mixture = Mixture(datasets, {0: [3, 1, 0.5], change: [1, 5, 2]}, 7, stopping=stopping)
+    old = Mixture(datasets, [3, 1, 0.5], 7, stopping=stopping)
+    owners, rows = mixture.sources(np.arange(len(mixture) + 1))
+    old_owners, old_rows = old.sources(np.arange(change))
+    assert owners[:change].tolist() == old_owners.tolist()
+    assert rows[:change].tolist() == old_rows.tolist()
+    for owner in range(3):
+        taken = rows[owners == owner].tolist()
+        assert taken == list(range(len(taken)))
+    shares = np.bincount(owners[change : change + ROUND], minlength=3)
+    assert shares.tolist() == divide_round([1, 5, 2], 3).tolist()
+    sizes = [len(dataset) for dataset in datasets]
+    counts, longer = (np.bincount(part, minlength=3).tolist() for part in (owners[:-1], owners))
+    if stopping == "first_exhausted":
+        assert all(count <= size for count, size in zip(counts, sizes, strict=True))
+        assert any(count > size for count, size in zip(longer, sizes, strict=True))
+    else:
+        before = np.bincount(owners[:-2], minlength=3).tolist()
+        assert all(count >= size for count, size in zip(counts, sizes, strict=True))
+        assert any(count < size for count, size in zip(before, sizes, strict=True))
+
+
+def test_weights_change_when_a_run_resumes_and_a_dataset_is_added() -> None:
+    first, second, third = dataset(0, 90, 1), dataset(1000, 90, 2), dataset(2000, 90, 3)
+    old = Mixture([first, second], [3, 1], 4)
+    iterator = old.batches(4)
+    got = [row for _ in range(5) for row in next(iterator)["input_ids"].tolist()]
+    state = json.loads(json.dumps(iterator.state_dict()))
+    changed = Mixture([first, second, third], {20: [1, 1, 2], 0: [3, 1, 0]}, 4)
+    assert changed.weights == {0: (3, 1, 0), 20: (1, 1, 2)}
+    resumed = changed.batches(4, state=state)
+    got += [row for batch in resumed for row in batch["input_ids"].tolist()]
+    assert got == [
+        row for batch in pickle.loads(pickle.dumps(changed)).batches(4) for row in batch["input_ids"].tolist()
+    ]
+    assert {row[0] // 1000 for row in got[:20]} == {0, 1}
+    assert {row[0] // 1000 for row in got[20:]} == {0, 1, 2}
+    # Where the new weights hold already, a state of the old ones is refused, and the other way round.
+    later = old.batches(24)
+    next(later)
+    with pytest.raises(ValueError, match="the state's fingerprint is"):
+        changed.batches(4, state=later.state_dict())
+    with pytest.raises(ValueError, match="the state's fingerprint is"):
+        old.batches(4, state=changed.state_at(24))
+    assert old.row_of_state(changed.state_at(20)) == 20
+
+
+def test_invalid_changes_of_weights() -> None:
+    datasets = [dataset(0, 9), dataset(50, 9)]
+    cases: list[tuple[Any, type[Exception], str]] = [
+        ({5: [1, 1]}, ValueError, r"weights has lists from the rows \[5\]; it must have one from row 0"),
+        ({}, ValueError, r"weights has lists from the rows \[\]; it must have one from row 0"),
+        ({0: [1, 1], -4: [1, 1]}, ValueError, r"a row of weights is -4"),
+        ({0: [1, 1], "a": [1, 1]}, TypeError, r"a row of weights is 'a'"),
+        ({0: [0, 0], 3: [1, 1]}, ValueError, r"weights is \[0, 0\]; it must have a positive number for each"),
+        ({0: [1, 1], 3: [0, 1]}, ValueError, r"weights is \[0, 1\]; it must have a positive number for each"),
+    ]
+    for weights, error, message in cases:
+        with pytest.raises(error, match=message):
+            Mixture(datasets, weights)

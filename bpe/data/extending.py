@@ -1,0 +1,108 @@
+"""Adding documents to a finished folder of shards: `encode_shards(..., extend=True)`.
+
+The new shards go to a folder of their own in the finished one, `added-00000` and so on, which has a manifest, a journal
+while it is unfinished, and a copy of the tokenizer, as every folder of shards. When it is finished, the manifest above
+lists its shards too, in one atomic step. Until then, readers of the folder see the shards that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from bpe.data.journal import check_same_header, lock_folder
+from bpe.data.manifest import ADDED, Manifest, list_additions, move_entry
+from bpe.errors import get_log, pluralize, short_repr
+
+log = get_log()
+
+#: The options that all shards of a folder have in common; an addition has its own order and size of shards.
+_COMMON_OPTIONS = {
+    "format": "format",
+    "prepend": "prepend",
+    "append": "append",
+    "validation": "validation",
+    "allow_special": "allowed_special",
+}
+
+
+def add_shards(out: Path, header: Mapping[str, Any], encode: Callable[[Path], Manifest]) -> Manifest:
+    """Add the shards of one call to a finished folder.
+
+    Args:
+        out: the folder.
+        header: all that determines the new shards, as in their journal.
+        encode: encodes to a folder, and returns its manifest.
+
+    Returns:
+        The manifest of all shards; unchanged if the folder has those of the same call.
+
+    Raises:
+        ValueError: for shards that do not belong together, and for files that the folder has already.
+
+    """
+    with lock_folder(out):
+        manifest = Manifest.read(out)
+        folders = list_additions(manifest)
+        parts = [manifest, *(Manifest.read(out / folder) for folder in folders)]
+        new_files = _list_lasting_files(header["sources"])
+        if len(new_files) == len(header["sources"]["files"]) and any(_is_same_call(out, p, header) for p in parts):
+            log.info("%s has the shards of these sources; nothing to do", out)
+            return manifest
+        _check_common_options(out, manifest, header)
+        _check_new_files(out, parts, new_files)
+        name = f"{ADDED}-{len(folders):05d}"
+        addition = encode(out / name)
+        entries = [*manifest.shards, *(move_entry(entry, PurePosixPath(name)) for entry in addition.shards)]
+        entries.sort(key=lambda entry: entry.split or "")  # stable: "train" before "val"
+        extended = replace(
+            manifest,
+            shards=tuple(entries),
+            sources={**manifest.sources, ADDED: [*manifest.sources.get(ADDED, []), {"folder": name}]},
+            skipped=manifest.skipped + addition.skipped,
+        )
+        extended.write(out)
+        return extended
+
+
+def _is_same_call(out: Path, manifest: Manifest, header: Mapping[str, Any]) -> bool:
+    try:
+        check_same_header(out, manifest.to_header(), header)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_common_options(out: Path, manifest: Manifest, header: Mapping[str, Any]) -> None:
+    """Raise ValueError for another tokenizer, or other options that all documents must have in common."""
+    old_tokenizer, new_tokenizer = manifest.tokenizer.get("fingerprint"), header["tokenizer"]
+    if old_tokenizer != new_tokenizer:
+        raise ValueError(
+            f"{out} was encoded by the tokenizer with the fingerprint {str(old_tokenizer)[:12]}…, and this one has "
+            f"{new_tokenizer[:12]}…; extend it with the copy of its tokenizer there"
+        )
+    for key, name in _COMMON_OPTIONS.items():
+        old, new = manifest.options.get(key), header["options"][key]
+        if old != new:
+            raise ValueError(
+                f"{name} of {out} is {short_repr(old)}, and {short_repr(new)} here; all its documents must have the "
+                "same: pass that, or name another folder"
+            )
+
+
+def _list_lasting_files(plan: Mapping[str, Any]) -> list[str]:
+    """List the files of sources but for pipes and standard input, which have other text each time."""
+    return [name for name, size, *_ in plan.get("files", ()) if size is not None or "://" in name]
+
+
+def _check_new_files(out: Path, parts: list[Manifest], names: list[str]) -> None:
+    """Raise ValueError for files that are in the folder already."""
+    old_names = {name for part in parts for name in _list_lasting_files(part.sources)}
+    repeated_names = [name for name in names if name in old_names]
+    if repeated_names:
+        raise ValueError(
+            f"{len(repeated_names)} of the {pluralize(len(names), 'file')} are in {out} already, such as "
+            f"{short_repr(repeated_names[0], 200)}; give only the new files"
+        )

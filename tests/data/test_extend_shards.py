@@ -1,0 +1,198 @@
+"""`encode_shards(extend=True)`: documents that are added to a finished folder, and what stays valid there."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shard_corpus import END, make_texts, open_sources, read_files, read_rows, run_until_killed, tokenizer, write_corpus
+
+import bpe
+from bpe.cli import main
+from bpe.data import Blocks, Manifest, TokenShards, convert_shards, encode_shards, merge_manifests, verify
+from bpe.errors import FormatError
+
+__all__ = ["tokenizer"]  # a fixture
+
+WAYS: dict[str, dict[str, Any]] = {
+    "in order": {"shard_size": 300},
+    "one shard": {"format": "nanogpt", "append": END},
+    "split": {"shard_size": 300, "validation": 0.3},
+    "shuffled": {"shards": 2, "seed": 5},
+    "megatron": {"format": "megatron", "append": END},
+}
+
+
+def write_parts(folder: Path) -> list[list[Path]]:
+    """Write three corpora of several files each."""
+    return [write_corpus(folder / str(seed), make_texts(seed, 30), files=2) for seed in range(3)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_added_documents_follow_the_others(tmp_path, tokenizer, way):
+    """The rows are those of separate folders, one after the other; each addition is a whole folder of its own."""
+    options, corpora = WAYS[way], write_parts(tmp_path)
+    splits = ("train", "val") if "validation" in options else (None,)
+    end = {"end_of_text": END} if way == "one shard" else {}
+    expected: dict[str | None, list[list[int]]] = {split: [] for split in splits}
+    fingerprints = []
+    for number, paths in enumerate(corpora):
+        alone = tmp_path / f"alone{number}"
+        encode_shards(open_sources(paths), tokenizer, alone, **options)
+        manifest = encode_shards(open_sources(paths), tokenizer, tmp_path / "out", extend=True, **options)
+        for split in splits:
+            expected[split] += [row.tolist() for row in TokenShards(alone, split, **end).documents]
+            assert [row.tolist() for row in TokenShards(tmp_path / "out", split, **end).documents] == expected[split]
+        fingerprints.append([TokenShards(tmp_path / "out", split).fingerprint for split in splits])
+        assert manifest == Manifest.read(tmp_path / "out")
+        if number:
+            assert read_files(tmp_path / "out" / f"added-{number - 1:05d}") == read_files(alone)
+    assert manifest.sources["added"] == [{"folder": "added-00000"}, {"folder": "added-00001"}]
+    for number, expected_fingerprints in enumerate(fingerprints):
+        opened = [TokenShards(tmp_path / "out", split, additions=number) for split in splits]
+        assert [shards.fingerprint for shards in opened] == expected_fingerprints
+        assert pickle.loads(pickle.dumps(opened[0])).n_documents == opened[0].n_documents
+    assert verify(tmp_path / "out") == []
+
+
+def test_a_loaders_state_of_the_old_documents_stays_valid(tmp_path, tokenizer):
+    first, second, _ = write_parts(tmp_path)
+    encode_shards(open_sources(first), tokenizer, tmp_path / "out")
+    rows = Blocks(TokenShards(tmp_path / "out"), length=8, seed=1)
+    state = rows.state_at(5)
+    expected = rows[5]["input_ids"].tolist()
+    encode_shards(open_sources(second), tokenizer, tmp_path / "out", extend=True)
+    with pytest.raises(ValueError, match="state"):
+        Blocks(TokenShards(tmp_path / "out"), length=8, seed=1).row_of_state(state)
+    old = Blocks(TokenShards(tmp_path / "out", additions=0), length=8, seed=1)
+    assert old.row_of_state(state) == 5
+    assert old[5]["input_ids"].tolist() == expected
+
+
+def test_the_same_call_adds_nothing(tmp_path, tokenizer):
+    first, second, _ = write_parts(tmp_path)
+    out = tmp_path / "out"
+    encode_shards(open_sources(first), tokenizer, out)
+    manifest = encode_shards(open_sources(second), tokenizer, out, extend=True)
+    before = read_files(out)
+    for paths in (first, second):
+        assert encode_shards(open_sources(paths), tokenizer, out, extend=True) == manifest
+    assert encode_shards(open_sources(first), tokenizer, out) == manifest  # as without additions
+    assert read_files(out) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_killed_addition_goes_on_and_leaves_the_folder_readable(tmp_path, tokenizer):
+    first, second, _ = write_parts(tmp_path)
+
+    def add(out: Path) -> Manifest:
+        return encode_shards(open_sources(second), tokenizer, out, extend=True, shard_size=300)
+
+    encode_shards(open_sources(first), tokenizer, tmp_path / "base", shard_size=300)
+    shutil.copytree(tmp_path / "base", tmp_path / "whole")
+    add(tmp_path / "whole")
+    expected, before = read_files(tmp_path / "whole"), read_rows(tmp_path / "base")
+    n_killed = 0
+    for event in range(0, 40, 7):
+        out = tmp_path / f"out{event}"
+        shutil.copytree(tmp_path / "base", out)
+        if not run_until_killed(event, lambda out=out: add(out)):
+            break
+        n_killed += 1
+        assert read_rows(out) == before
+        add(out)
+        assert read_files(out) == expected
+    assert n_killed > 1
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path, tokenizer):
+    first, second, _ = write_parts(tmp_path)
+    out = tmp_path / "out"
+    encode_shards(open_sources(first), tokenizer, out)
+    other = bpe.train(texts=["other words"], vocab_size=262, special_tokens=[END])
+    cases: list[tuple[Any, list[Path], dict[str, Any], str]] = [
+        (
+            tokenizer,
+            second,
+            {"append": END},
+            "append of .* is None, and 0 here; all its documents must have the same",
+        ),
+        (tokenizer, second, {"format": "megatron"}, "format of .* is 'native', and 'megatron' here"),
+        (tokenizer, second, {"validation": 0.5}, "validation of .* is 0.0, and 0.5 here"),
+        (tokenizer, second, {"allowed_special": "all"}, "allowed_special of .* is False, and True here"),
+        (tokenizer, second, {"rank": 0, "world": 2}, "rank is 0 and extend is True; extend the folder with whole sour"),
+        (other, second, {}, "was encoded by the tokenizer with the fingerprint .*; extend it with the copy"),
+        (tokenizer, [*second, *first], {}, "2 of the 4 files are in .* already, such as .*; give only the new files"),
+    ]
+    for tok, paths, options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            encode_shards(open_sources(paths), tok, out, extend=True, **options)
+    assert not (out / "added-00000").exists()
+    with pytest.raises(ValueError, match="additions is 1, but 0 additions of shards were made; pass at most that"):
+        TokenShards(out, additions=1)
+    with pytest.raises(ValueError, match=r"additions is 1, but .* has no manifest.json; leave it out"):
+        TokenShards(out / "tokens-00000.npy", additions=1)
+
+
+def test_a_damaged_list_of_additions_is_refused(tmp_path, tokenizer):
+    first, second, third = write_parts(tmp_path)
+    out = tmp_path / "out"
+    encode_shards(open_sources(first), tokenizer, out)
+    encode_shards(open_sources(second), tokenizer, out, extend=True)
+    text = (out / "manifest.json").read_text()
+    (out / "manifest.json").write_text(re.sub(r'("added": \[\s*\{\s*"folder": )"added-00000"', r'\1"../x"', text))
+    with pytest.raises(FormatError, match="a list of parts with their folders"):
+        encode_shards(open_sources(third), tokenizer, out, extend=True)
+    with pytest.raises(FormatError, match="a list of parts with their folders"):
+        TokenShards(out, additions=0)
+    assert any("sources.added" in line for line in verify(out))
+
+
+def test_extended_folders_are_converted_and_merged(tmp_path, tokenizer):
+    first, second, third = write_parts(tmp_path)
+    out = tmp_path / "all" / "a"
+    encode_shards(open_sources(first), tokenizer, out)
+    encode_shards(open_sources(second), tokenizer, out, extend=True)
+    convert_shards(out, tmp_path / "converted", "dolma")
+    assert verify(tmp_path / "converted") == []
+    encode_shards(open_sources(third), tokenizer, tmp_path / "all" / "b")
+    merged = merge_manifests([out, tmp_path / "all" / "b"], tmp_path / "all")
+    assert "added" not in merged.sources
+    assert read_rows(tmp_path / "all") == read_rows(out) + read_rows(tmp_path / "all" / "b")
+    assert verify(tmp_path / "all") == []
+
+
+def test_a_change_of_an_added_file_is_found(tmp_path, tokenizer):
+    first, second, _ = write_parts(tmp_path)
+    out = tmp_path / "out"
+    encode_shards(open_sources(first), tokenizer, out)
+    encode_shards(open_sources(second), tokenizer, out, extend=True)
+    second[0].write_text(second[0].read_text() + "more" + END)
+    assert any(line.startswith("added-00000/") for line in verify(out))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_standard_input_is_added_each_time(tmp_path, tokenizer):
+    """It has another text each time, so the same command is no repetition."""
+    tokenizer.save(tmp_path / "tok.json")
+    argv = [sys.executable, "-m", "bpe", "encode", "-", "-t", str(tmp_path / "tok.json"), "-o", str(tmp_path / "out")]
+    for text in ("low", "lower", "newest"):
+        subprocess.run([*argv, "--format", "native", "--extend", "--quiet"], input=text.encode(), check=True)
+    assert [tokenizer.decode(ids) for ids in read_rows(tmp_path / "out")] == ["low", "lower", "newest"]
+
+
+def test_the_command_extends(tmp_path, tokenizer, capsys):
+    first, second, _ = write_parts(tmp_path)
+    tokenizer.save(tmp_path / "tok.json")
+    argv = ["encode", "-t", str(tmp_path / "tok.json"), "-o", str(tmp_path / "out"), "--format", "native", "--extend"]
+    for paths in (first, second):
+        assert main([*argv, "--separator", END, *map(str, paths)]) == 0
+    capsys.readouterr()
+    assert len(Manifest.read(tmp_path / "out").sources["added"]) == 1
