@@ -5,11 +5,12 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, overload
+from itertools import islice, takewhile
+from operator import eq
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +44,7 @@ UNIT_BYTES = 256 << 20
 ASSUMED_EXPANSION = 4
 
 
-@dataclass(frozen=True, slots=True)
-class SourceUnit:
+class SourceUnit(NamedTuple):
     """A part of a file that can be read by itself.
 
     Attributes:
@@ -310,8 +310,10 @@ class Sources:
         """List the units to read; whole files unless the sources are a part."""
         return self._whole_files if self._part is None else list(self._part)
 
-    def _list_used_files(self) -> list[SourceFile]:
-        return [self.files[index] for index in dict.fromkeys(unit.file_index for unit in self._list_units_to_read())]
+    def _list_used_files(self) -> Sequence[SourceFile]:
+        if self._part is None:
+            return self.files
+        return [self.files[index] for index in dict.fromkeys(unit.file_index for unit in self._part)]
 
     def _divide_file(self, index: int) -> list[SourceUnit]:
         file = self.files[index]
@@ -533,15 +535,16 @@ class Sources:
     @contextmanager
     def _open_next_files(self, units: list[SourceUnit], threads: int, state: ReadState) -> Iterator[None]:
         """Let compressed files be read before it is their turn; at the end they are closed."""
-        files = [
-            (unit.file_index, self.files[unit.file_index]) for unit in units if (unit.start, unit.end) == (0, None)
-        ]
+        if threads == 1:
+            yield
+            return
+        files = ((unit.file_index, self.files[unit.file_index]) for unit in units if unit[1:3] == (0, None))
         compressed_files = [
             (index, file)
             for index, file in files
-            if file.kind == "file" and file.compression is not None and file.format not in ("parquet", "arrow")
+            if file.compression is not None and file.kind == "file" and file.format not in ("parquet", "arrow")
         ]
-        if threads == 1 or len(compressed_files) < 2:
+        if len(compressed_files) < 2:
             yield
             return
         from bpe.corpus.streams import NextFiles
@@ -619,22 +622,19 @@ class Sources:
         """Count the units from one on that one reader without Python code may read."""
         if state.unsplittable is None or not self._bad_records.must_raise:
             return 0
-        n, kernel_format = 0, self._find_kernel_format(units[first])
-        while (
-            kernel_format is not None
-            and first + n < len(units)
-            and self._find_kernel_format(units[first + n]) == kernel_format
-        ):
-            n += 1
-        return n
+        kernel_format = self._find_kernel_format(units[first])
+        if kernel_format is None:
+            return 0
+        formats = map(self._find_kernel_format, islice(units, first, None))
+        return sum(1 for _ in takewhile(partial(eq, kernel_format), formats))
 
     def _find_kernel_format(self, unit: SourceUnit) -> tuple[str, bool] | None:
         """Find how a kernel reads a unit: (the format, whether the file is plain); None if none does."""
-        file = self.files[unit.file_index]
-        is_plain = file.is_seekable and self.encoding_errors != "replace"
-        if file.format in ("parquet", "arrow") or file.kind != "file" or (is_plain and not file.size):
+        _, file_format, compression, size, kind = self.files[unit.file_index]
+        is_plain = compression is None and self.encoding_errors != "replace"
+        if file_format in ("parquet", "arrow") or kind != "file" or (is_plain and not size):
             return None
-        return file.format, is_plain
+        return file_format, is_plain
 
     def _read_in_kernel(self, units: list[SourceUnit], state: ReadState) -> Generator[FileReader, None, None]:
         """Yield a reader of units of one kernel format until it is finished."""

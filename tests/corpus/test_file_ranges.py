@@ -223,7 +223,7 @@ def test_a_file_that_is_changed_while_it_is_read(
     """A file that loses its name is read as it was; another change is an error that names the file."""
     paths = [tmp_path / f"{number}.txt" for number in range(3)]
     for path in paths:
-        path.write_bytes(b"[" + TEXT.encode() * 30)
+        path.write_bytes(b'[{"' + TEXT.encode() * 30)
         os.utime(path, ns=(1, 1))
     expected = call(paths, 1)
     changed = threading.Lock()
