@@ -90,6 +90,8 @@ cdef class FileBlock:
             start = self.matches.rows[i].end
         if start < self.n or not (keep_separator or self.drops_trailing):
             self.add_document(start, self.n)
+        if reader.count_invalid is not None and not is_utf8(self.data, self.n):
+            drop_invalid_documents(reader, self)
         return 0
 
     cdef int add_document(self, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
@@ -193,6 +195,16 @@ cdef class FileReader:
     def keep_documents_whole(self):
         """End blocks where documents end, before any block is taken."""
         self.whole_documents = True
+
+    def drop_invalid(self, count_invalid not None):
+        """Leave out documents that are not UTF-8, before any block is taken; blocks must end where documents do.
+
+        Args:
+            count_invalid: called as count(n) for n documents that were left out.
+
+        """
+        self.keep_documents_whole()
+        self.count_invalid = count_invalid
 
     def set_field(self, FieldPath field not None, parse_record):
         """Read the files as JSON Lines, before any block is taken; the separator must be a newline that is kept.
@@ -353,6 +365,19 @@ cdef int raise_for_text(FileReader reader, FileBlock block) except -1:
         reading.check_file_text(memoryview(block.buffer)[: block.n], block.source, block.offset)
     except Exception as error:
         fail(reader, block, NULL, error)
+    return 0
+
+
+cdef int drop_invalid_documents(FileReader reader, FileBlock block) except -1 nogil:
+    """Leave out the documents of a block that are not UTF-8, and count them."""
+    cdef Py_ssize_t i, n = 0, n_invalid
+    for i in range(block.n_documents):
+        if is_utf8(block.data + block.starts[i], block.sizes[i]):
+            block.starts[n], block.sizes[n] = block.starts[i], block.sizes[i]
+            n += 1
+    n_invalid, block.n_documents = block.n_documents - n, n
+    with gil:
+        reader.count_invalid(n_invalid)
     return 0
 
 
