@@ -2,9 +2,9 @@
 
 A signal handler runs in the main thread, and only while that holds the GIL. So a kernel that works without the GIL
 takes it from time to time to let handlers run. Its clock is the number of ids that it has written, since reading a real
-one takes longer; it polls at most ten times a second, since another thread may hold the GIL for 5 milliseconds. An
-exception of the handler, usually KeyboardInterrupt, ends the call like any other error. Other threads end when
-`stopped` is set.
+one takes longer; it polls at most ten times a second, and where another thread holds the GIL, for 5 milliseconds or
+more, only two to ten times, so that the waits take a fortieth of the time. An exception of the handler, usually
+KeyboardInterrupt, ends the call like any other error. Other threads end when `stopped` is set.
 """
 
 from threading import get_ident, main_thread
@@ -15,6 +15,9 @@ from cpython.exc cimport PyErr_CheckSignals
 
 cdef Py_ssize_t poll_interval = 1 << 22          # ids between two polls
 cdef double min_wait = 0.1                       # seconds between two polls that take the GIL
+cdef double max_wait = 0.5                       # or `WAIT_FACTOR` times as long as it took to get it, up to this
+cdef enum:
+    WAIT_FACTOR = 40
 
 
 class StoppedError(Exception):
@@ -54,8 +57,9 @@ cdef int poll(Watch* watch, size_t n) except -1 nogil:
             raise StoppedError
     if watch.not_main or (min_wait and read_clock() < watch.next_time):
         return 0
-    watch.next_time = read_clock() + min_wait
+    cdef double start = read_clock()
     with gil:
+        watch.next_time = start + min(max(min_wait, WAIT_FACTOR * (read_clock() - start)), max_wait)
         watch.not_main = get_ident() != main_thread().ident
         return PyErr_CheckSignals()
 

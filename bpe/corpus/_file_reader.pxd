@@ -97,6 +97,7 @@ cdef class FileReader:
     cdef FieldPath field               # of JSON Lines that has the text, or None
     cdef RowDialect dialect            # of the rows of CSV, or None
     cdef bint has_records              # JSON Lines or rows, whose texts are the documents
+    cdef object count_invalid          # if documents that are not UTF-8 are left out; else None
     cdef object parse_record
     # State that threads share, under this lock, which is never acquired while holding the GIL.
     cdef cython.pythread_type_lock lock

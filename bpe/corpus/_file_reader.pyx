@@ -40,6 +40,9 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 from posix.unistd cimport close, pread
 
+cdef extern from "Python.h":
+    object PyUnicode_EncodeFSDefault(str name)             # as `os.fsencode`, which takes ten times as long
+
 cdef extern from "bpe/corpus/_open_file.h" nogil:
     int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
     int bpe_get_state(int file, Py_ssize_t* size, int64_t* modified)
@@ -87,6 +90,8 @@ cdef class FileBlock:
             start = self.matches.rows[i].end
         if start < self.n or not (keep_separator or self.drops_trailing):
             self.add_document(start, self.n)
+        if reader.count_invalid is not None and not is_utf8(self.data, self.n):
+            drop_invalid_documents(reader, self)
         return 0
 
     cdef int add_document(self, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
@@ -172,7 +177,9 @@ cdef class FileReader:
             self.separator_bytes = separators[0]
             self.separator = self.separator_bytes
         self.check_first_bytes, self.note_stamp = check_first_bytes, note_stamp
-        self.encoded_names = list(map(os.fsencode, self.names))
+        self.encoded_names = []
+        for name in self.names:
+            self.encoded_names.append(PyUnicode_EncodeFSDefault(name))
         self.paths = <const char**>check_allocated(malloc((self.n_units + 1) * sizeof(char*)), self.n_units, b"paths")
         for i in range(self.n_units):
             self.paths[i] = self.encoded_names[i]
@@ -188,6 +195,16 @@ cdef class FileReader:
     def keep_documents_whole(self):
         """End blocks where documents end, before any block is taken."""
         self.whole_documents = True
+
+    def drop_invalid(self, count_invalid not None):
+        """Leave out documents that are not UTF-8, before any block is taken; blocks must end where documents do.
+
+        Args:
+            count_invalid: called as count(n) for n documents that were left out.
+
+        """
+        self.keep_documents_whole()
+        self.count_invalid = count_invalid
 
     def set_field(self, FieldPath field not None, parse_record):
         """Read the files as JSON Lines, before any block is taken; the separator must be a newline that is kept.
@@ -303,7 +320,7 @@ cdef class FileReader:
         if n_read < block.n:
             with gil:
                 raise_for_read(self, block, file, code, block.offset + n_read)
-        if block.offset == 0 and self.check_first_bytes is not None and classify_beginning(text, block.n) != IS_TEXT:
+        if block.offset == 0 and self.check_first_bytes is not None and needs_check(self, text, block.n):
             with gil:
                 check_beginning(self, block, file)
         if end_read(self, block, file, &new_size):
@@ -351,10 +368,25 @@ cdef int raise_for_text(FileReader reader, FileBlock block) except -1:
     return 0
 
 
+cdef int drop_invalid_documents(FileReader reader, FileBlock block) except -1 nogil:
+    """Leave out the documents of a block that are not UTF-8, and count them."""
+    cdef Py_ssize_t i, n = 0, n_invalid
+    for i in range(block.n_documents):
+        if is_utf8(block.data + block.starts[i], block.sizes[i]):
+            block.starts[n], block.sizes[n] = block.starts[i], block.sizes[i]
+            n += 1
+    n_invalid, block.n_documents = block.n_documents - n, n
+    with gil:
+        reader.count_invalid(n_invalid)
+    return 0
+
+
 cdef int check_beginning(FileReader reader, FileBlock block, OpenFile* file) except -1:
     """Raise FormatError for the first block of a file that is not text."""
+    cdef byte_t[SAMPLE_BYTES] first_bytes
+    cdef Py_ssize_t n = fill(file, first_bytes, SAMPLE_BYTES, 0)   # `os.pread` would release the GIL
     try:
-        reader.check_first_bytes(os.pread(file.descriptor, SAMPLE_BYTES, 0), block.source)
+        reader.check_first_bytes(first_bytes[:n], block.source)
     except BaseException as error:
         fail(reader, block, file, error)
     return 0
@@ -431,7 +463,7 @@ def may_begin_otherwise(const byte_t[::1] text not None):
 cdef Beginning classify_beginning(const byte_t* text, Py_ssize_t n) noexcept nogil:
     """Tell what a file's first bytes may be; that they are text is certain.
 
-    All signatures have a control character, bytes that are not UTF-8, or one of a few first characters.
+    All signatures have a control character, bytes that are not UTF-8, or one of a few beginnings.
     """
     cdef Py_ssize_t n_checked = min(n, <Py_ssize_t>SIGNATURE_BYTES), i
     for i in range(n_checked):
@@ -439,16 +471,36 @@ cdef Beginning classify_beginning(const byte_t* text, Py_ssize_t n) noexcept nog
             return MAY_BE_OTHER
     if begins_with(text, n, UTF8_BOM) or begins_with(text, n, b"%PDF") or begins_with(text, n, b"BZh"):
         return MAY_BE_OTHER
+    if begins_with(text, n, b"{\\rtf"):
+        return MAY_BE_OTHER
     if begins_with(text, n, b"RIFF") or begins_with(text, n, b"q\xc7"):
         return MAY_BE_OTHER
     if not is_utf8(text, n if n < SIGNATURE_BYTES else measure_whole_characters(text, SIGNATURE_BYTES)):
         return MAY_BE_OTHER
-    i = 0
-    while i < n_checked and (text[i] == c" " or 9 <= text[i] <= 13):
-        i += 1
-    if n and (i == n_checked or text[i] == c"{" or text[i] == c"["):
-        return MAY_BE_JSON
-    return IS_TEXT
+    return MAY_BE_JSON if may_begin_record(text, min(n, <Py_ssize_t>SAMPLE_BYTES)) else IS_TEXT
+
+
+cdef bint needs_check(FileReader reader, const byte_t* text, Py_ssize_t n) noexcept nogil:
+    """Whether Python code has to check a file that begins so; records of JSON may begin as they do."""
+    cdef Beginning beginning = classify_beginning(text, n)
+    return beginning == MAY_BE_OTHER or (beginning == MAY_BE_JSON and not reader.has_records)
+
+
+cdef bint may_begin_record(const byte_t* text, Py_ssize_t n) noexcept nogil:
+    """Whether a text may begin with a JSON object that has a key, or an array of them, of which `n` bytes are there."""
+    cdef Py_ssize_t i = skip_white_space(text, n, 0)
+    if i < n and text[i] == c"[":
+        i = skip_white_space(text, n, i + 1)
+    if i < n and text[i] != c"{":
+        return False
+    i = skip_white_space(text, n, i + 1)
+    return n > 0 and (i >= n or text[i] == c'"')
+
+
+cdef inline Py_ssize_t skip_white_space(const byte_t* text, Py_ssize_t n, Py_ssize_t start) noexcept nogil:
+    while start < n and (text[start] == c" " or 9 <= text[start] <= 13):
+        start += 1
+    return start
 
 
 cdef inline bint begins_with(const byte_t* text, Py_ssize_t n, const char* prefix) noexcept nogil:

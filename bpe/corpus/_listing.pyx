@@ -5,13 +5,11 @@ not regular or cannot be read, and raises the error. `os.stat` would release the
 to get it back from a busy thread.
 """
 
-import os
-
 import numpy as np
 
-from bpe.base._atomic cimport fetch_add, load
+from bpe.base._atomic cimport fetch_add
 from bpe.base._clock cimport read_clock
-from bpe.base._interrupts cimport check_signals
+from bpe.base._interrupts cimport Watch, begin_long_watch, check_signals, poll
 from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport byte_t
 from bpe.corpus._file_reader cimport MAY_BE_JSON, MAY_BE_OTHER, SAMPLE_BYTES, Beginning, classify_beginning
@@ -22,6 +20,9 @@ from libc.string cimport memchr
 from posix.stat cimport S_ISREG, stat, struct_stat
 from posix.unistd cimport close, pread
 
+cdef extern from "Python.h":
+    object PyUnicode_EncodeFSDefault(str name)             # as `os.fsencode`, which takes ten times as long
+
 cdef extern from "bpe/corpus/_open_file.h" nogil:
     int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
     # The time is that of the last change; -1 for an error.
@@ -30,7 +31,7 @@ cdef extern from "bpe/corpus/_open_file.h" nogil:
 cdef enum:
     UNKNOWN_SIZE = -1
 
-cdef double call_seconds = 0.1    # of a call, and between two checks of signals: each may wait 5 ms for the GIL
+cdef double check_seconds = 0.1   # between two checks of signals: each may wait 5 ms for the GIL
 
 
 cdef class FileMeasurer:
@@ -62,25 +63,26 @@ cdef class FileMeasurer:
     def __dealloc__(self):
         free(self.paths)
 
-    @property
-    def is_finished(self):
-        """Whether threads have taken all files."""
-        return load(<Py_ssize_t*>&self.n_taken) >= <Py_ssize_t>self.n_files
-
     def measure(self):
-        """Measure files for a tenth of a second, or until none is left, in any number of threads."""
-        cdef double end_time = read_clock() + call_seconds
+        """Measure files until none is left or `stop` is called, in any number of threads."""
+        cdef Watch watch
         cdef size_t i
+        begin_long_watch(&watch)
         with nogil:
-            while read_clock() < end_time:
+            while True:
                 i = fetch_add(&self.n_taken, 1)
                 if i >= self.n_files:
                     break
                 self.size_rows[i] = measure_file(self.paths[i], &self.record_rows[i])
+                poll(&watch, 0)
+
+    def stop(self):
+        """Make all threads return from `measure`."""
+        fetch_add(&self.n_taken, self.n_files)
 
     def read_stamps(self):
         """List the (size, time of the last change in ns) that `os.stat` has; None for what is no local file."""
-        cdef double next_check = read_clock() + call_seconds
+        cdef double next_check = read_clock() + check_seconds
         cdef object numbers = np.zeros((self.n_files, 3), np.int64), is_known = np.zeros(self.n_files, np.bool_)
         cdef int64_t[:, ::1] rows = numbers
         cdef byte_t[::1] known_rows = is_known.view(np.uint8)
@@ -89,7 +91,7 @@ cdef class FileMeasurer:
             for i in range(self.n_files):
                 known_rows[i] = bpe_read_stamp(self.paths[i], &rows[i, 0], &rows[i, 1], &rows[i, 2]) == 0
                 if read_clock() > next_check:
-                    next_check += call_seconds
+                    next_check += check_seconds
                     check_signals()
         stamps = []                                        # a comprehension in a kernel may release an item twice
         for (size, seconds, ns), known in zip(numbers.tolist(), is_known.tolist()):
@@ -100,7 +102,7 @@ cdef class FileMeasurer:
 def encode_name(str name not None):
     """Encode a file's name; as one that names no file, b"", if the system could have none such."""
     try:
-        return b"" if "\0" in name else os.fsencode(name)
+        return b"" if "\0" in name else PyUnicode_EncodeFSDefault(name)
     except UnicodeEncodeError:
         return b""
 

@@ -12,16 +12,14 @@ import io
 import os
 import re
 import stat
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import repeat, takewhile
+from itertools import repeat
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from bpe.base.threads import map_unordered, resolve_threads
+from bpe.base.threads import resolve_threads, run_threads
 from bpe.base.utf8 import check_device
 from bpe.corpus._listing import FileMeasurer
 from bpe.corpus.blocks import PathLike
@@ -71,8 +69,7 @@ _ANY_DEPTH = re.compile(r"(?:^|(?<=[/{0}]))\*\*(?:[/{0}]+|$)".format(re.escape(o
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://|[A-Za-z0-9+.\-]+::")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(NamedTuple):
     """One file of the sources.
 
     Attributes:
@@ -146,7 +143,7 @@ def is_remote(path: str) -> bool:
     >>> is_remote("s3://bucket/a.txt"), is_remote("/data/a:b.txt")
     (True, False)
     """
-    return _REMOTE.match(path) is not None and "://" in path
+    return "://" in path and _REMOTE.match(path) is not None
 
 
 def _check_paths(paths: PathLike | Iterable[PathLike]) -> list[str]:
@@ -161,7 +158,7 @@ def _check_paths(paths: PathLike | Iterable[PathLike]) -> list[str]:
     for path in path_list:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"file {short_repr(path)} is {with_article(path)}; it must be a path")
-    return [os.fsdecode(path) for path in path_list]
+    return [path if type(path) is str else os.fsdecode(path) for path in path_list]
 
 
 def _expand_path(path: str) -> list[str]:
@@ -243,8 +240,7 @@ def _drop_datasets_info(names: list[str]) -> list[str]:
 def _measure_files(names: list[str]) -> list[tuple[int, bool]]:
     """List the sizes of names, and whether the files may begin with JSON; -1 for what `_describe_local` looks at."""
     measurer = FileMeasurer(names)
-    rounds = takewhile(lambda measurer: not measurer.is_finished, repeat(measurer))
-    deque(map_unordered(FileMeasurer.measure, rounds, min(resolve_threads(None), 1 + len(names) // FILES_PER_THREAD)))
+    run_threads(measurer.measure, min(resolve_threads(None), 1 + len(names) // FILES_PER_THREAD), measurer.stop)
     return list(zip(measurer.sizes.tolist(), measurer.may_be_records.tolist(), strict=True))
 
 
@@ -289,9 +285,8 @@ def _read_first_bytes(name: str, size: int) -> bytes:
 
 def _guess_format(name: str, format_: str) -> tuple[SourceFormat, Compression | None]:
     """Tell the format and the compression from a name, or from the argument `format`."""
-    base_name = name[name.rfind("/") + 1 :].lower()
-    endings_start = base_name.find(".", 1)
-    return _guess_from_endings(base_name[endings_start:] if endings_start > 0 else "", format_)
+    endings_start = name.find(".", name.rfind("/") + 2)
+    return _guess_from_endings(name[endings_start:].lower() if endings_start > 0 else "", format_)
 
 
 @lru_cache(maxsize=256)

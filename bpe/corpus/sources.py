@@ -5,11 +5,12 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, overload
+from itertools import islice, takewhile
+from operator import eq
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +44,7 @@ UNIT_BYTES = 256 << 20
 ASSUMED_EXPANSION = 4
 
 
-@dataclass(frozen=True, slots=True)
-class SourceUnit:
+class SourceUnit(NamedTuple):
     """A part of a file that can be read by itself.
 
     Attributes:
@@ -310,8 +310,10 @@ class Sources:
         """List the units to read; whole files unless the sources are a part."""
         return self._whole_files if self._part is None else list(self._part)
 
-    def _list_used_files(self) -> list[SourceFile]:
-        return [self.files[index] for index in dict.fromkeys(unit.file_index for unit in self._list_units_to_read())]
+    def _list_used_files(self) -> Sequence[SourceFile]:
+        if self._part is None:
+            return self.files
+        return [self.files[index] for index in dict.fromkeys(unit.file_index for unit in self._part)]
 
     def _divide_file(self, index: int) -> list[SourceUnit]:
         file = self.files[index]
@@ -396,7 +398,7 @@ class Sources:
                 documents more; None for the beginning.
             unsplittable: strings that must not be cut: for whole files of text or JSON Lines that need nothing else,
                 the generator yields a `FileReader` in place of their blocks, again and again until it is finished. None
-                for blocks only.
+                for blocks only, which alone know the bad records before each.
             block_bytes: how many bytes a `FileReader` reads at once.
             whole_documents: whether its blocks end where documents do.
 
@@ -409,13 +411,11 @@ class Sources:
         units = self._list_units_to_read()
         seekable = all(file.is_seekable and file.format == "text" for file in self._list_used_files())
         schedule = ReadSchedule(self.size if seekable and start is None else None, threads)
-        state = ReadState(
-            find_block_end, schedule, unsplittable, block_bytes, whole_documents, n_bad_records=self.skipped
-        )
+        drops_invalid = self._drops_invalid_texts()
+        state = ReadState(find_block_end, schedule, unsplittable, block_bytes, whole_documents)
         documents_to_skip = 0
         if start is not None:
             units, documents_to_skip = self._find_units(units, start), start.documents_to_skip
-        drops_invalid = self._bad_records.on_error == "skip" and self.encoding_errors == "strict"
         n_done = 0
         with self._open_next_files(units, threads, state):
             while n_done < len(units):
@@ -425,9 +425,10 @@ class Sources:
                     n_done += n_by_kernel
                     continue
                 unit, n_done = units[n_done], n_done + 1
+                state.n_bad_records = self.skipped
                 blocks: Iterator[Any]
                 if self.files[unit.file_index].format == "text":
-                    blocks = self._read_text(unit, state, whole_documents=drops_invalid)
+                    blocks = self._read_text(unit, state)
                     if self._drops_trailing_document(unit):
                         blocks = _drop_trailing_documents(blocks)
                     blocks = _drop_invalid(blocks, self._bad_records) if drops_invalid else blocks
@@ -533,15 +534,16 @@ class Sources:
     @contextmanager
     def _open_next_files(self, units: list[SourceUnit], threads: int, state: ReadState) -> Iterator[None]:
         """Let compressed files be read before it is their turn; at the end they are closed."""
-        files = [
-            (unit.file_index, self.files[unit.file_index]) for unit in units if (unit.start, unit.end) == (0, None)
-        ]
+        if threads == 1:
+            yield
+            return
+        files = ((unit.file_index, self.files[unit.file_index]) for unit in units if unit[1:3] == (0, None))
         compressed_files = [
             (index, file)
             for index, file in files
-            if file.kind == "file" and file.compression is not None and file.format not in ("parquet", "arrow")
+            if file.compression is not None and file.kind == "file" and file.format not in ("parquet", "arrow")
         ]
-        if threads == 1 or len(compressed_files) < 2:
+        if len(compressed_files) < 2:
             yield
             return
         from bpe.corpus.streams import NextFiles
@@ -580,13 +582,17 @@ class Sources:
             assert isinstance(reader, SequentialReader)
             yield from context.read_blocks(reader)
 
-    def _read_text(self, unit: SourceUnit, state: ReadState, *, whole_documents: bool) -> Generator[Block, None, None]:
+    def _drops_invalid_texts(self) -> bool:
+        """Whether documents of text files that are not UTF-8 are bad records to leave out."""
+        return self.on_error == "skip" and self.encoding_errors == "strict"
+
+    def _read_text(self, unit: SourceUnit, state: ReadState) -> Generator[Block, None, None]:
         """Read the documents of a unit of text in blocks."""
         file = self.files[unit.file_index]
         keep_separator, separators, errors = self.keep_separator, self.separators, self.encoding_errors
         with state.open_stream(unit.file_index, file, unit.start, unit.end, errors) as stream:
             find_block_end = state.find_block_end
-            if whole_documents or (find_block_end is None and self._drops_trailing_document(unit)):
+            if self._drops_invalid_texts() or (find_block_end is None and self._drops_trailing_document(unit)):
                 find_block_end = make_document_end_finder(separators, keep_separator)
             for block in read_text(
                 stream,
@@ -617,24 +623,21 @@ class Sources:
 
     def _count_units_for_kernel(self, units: list[SourceUnit], first: int, state: ReadState) -> int:
         """Count the units from one on that one reader without Python code may read."""
-        if state.unsplittable is None or not self._bad_records.must_raise:
+        if state.unsplittable is None:
             return 0
-        n, kernel_format = 0, self._find_kernel_format(units[first])
-        while (
-            kernel_format is not None
-            and first + n < len(units)
-            and self._find_kernel_format(units[first + n]) == kernel_format
-        ):
-            n += 1
-        return n
+        kernel_format = self._find_kernel_format(units[first])
+        if kernel_format is None:
+            return 0
+        formats = map(self._find_kernel_format, islice(units, first, None))
+        return sum(1 for _ in takewhile(partial(eq, kernel_format), formats))
 
     def _find_kernel_format(self, unit: SourceUnit) -> tuple[str, bool] | None:
         """Find how a kernel reads a unit: (the format, whether the file is plain); None if none does."""
-        file = self.files[unit.file_index]
-        is_plain = file.is_seekable and self.encoding_errors != "replace"
-        if file.format in ("parquet", "arrow") or file.kind != "file" or (is_plain and not file.size):
+        _, file_format, compression, size, kind = self.files[unit.file_index]
+        is_plain = compression is None and self.encoding_errors != "replace"
+        if file_format in ("parquet", "arrow") or kind != "file" or (is_plain and not size):
             return None
-        return file.format, is_plain
+        return file_format, is_plain
 
     def _read_in_kernel(self, units: list[SourceUnit], state: ReadState) -> Generator[FileReader, None, None]:
         """Yield a reader of units of one kernel format until it is finished."""
@@ -650,7 +653,8 @@ class Sources:
     ) -> Iterator[FileReader]:
         """Make a reader of units of one kernel format, whose files are closed after an error."""
         file = self.files[units[0].file_index]
-        strict, has_records = self.encoding_errors == "strict", file.format != "text"
+        has_records, drops_invalid = file.format != "text", self._drops_invalid_texts()
+        requires_utf8 = self.encoding_errors == "strict" and not has_records and not drops_invalid
         names = [self.files[unit.file_index].name for unit in units]
         rows = [
             (unit.file_index, unit.start, -1 if unit.end is None else unit.end, self.files[unit.file_index].size or 0)
@@ -662,7 +666,7 @@ class Sources:
             separators=[b"\n"] if has_records else self.separators,
             keep_separator=has_records or self.keep_separator,
             strings=[] if has_records else state.unsplittable or [],
-            requires_utf8=strict and not has_records,
+            requires_utf8=requires_utf8,
             separator_ends=self.separator_ends,
             block_bytes=block_bytes,
             check_first_bytes=self._make_check(file.format) if self.encoding_errors != "bytes" else None,
@@ -673,6 +677,8 @@ class Sources:
             reader.set_texts(UnitTexts(open_text, expected, self.encoding_errors))
         if state.whole_documents:
             reader.keep_documents_whole()
+        if drops_invalid and not has_records:
+            reader.drop_invalid(self._bad_records.skip)
         if file.format == "jsonl":
             self._set_field(reader, units, state)
         elif isinstance(reader, SequentialReader) and has_records:

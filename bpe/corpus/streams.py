@@ -1,8 +1,8 @@
 """Opening the text of a file, whatever holds it: regular files, pipes, standard input, remote and compressed files.
 
-Of compressed data, every member, frame or stream is read, not only the first. A compressed or remote file is read by a
-thread ahead of the caller; for several threads, so are the compressed files after it (`NextFiles`). A pipe is read in
-the caller's thread only, since Ctrl-C interrupts no other thread that waits for one.
+Of compressed data, every member, frame or stream is read, not only the first. A remote file, or a compressed one that
+is not small, is read by a thread ahead of the caller; for several threads, so are those after it (`NextFiles`). A pipe
+is read in the caller's thread only, since Ctrl-C interrupts no other thread that waits for one.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ READ_AHEAD_BYTES = 8 << 20
 #: The number of bytes of compressed data that are read at once, and the most that one step gives. A step takes the GIL
 #: each time that its output grows, by doubling from 16 or 32 KB, so small ones wait longer for a busy interpreter.
 COMPRESSED_READ_BYTES, DECOMPRESSED_CHUNK_BYTES = 1 << 19, 1 << 19
+
+#: The fewest bytes of a compressed file that a thread reads: starting and joining one takes as long as reading them.
+MIN_THREAD_BYTES = 1 << 15
 
 Item = TypeVar("Item")
 #: Data, and the bytes of the file that were read for it and everything before it.
@@ -117,10 +120,15 @@ def open_stream(
                 yield Stream(raw, file.name, bytes_to_skip=start)
                 return
         chunks = decompress(raw, compression, file.name) if compression is not None else _read_chunks(raw)
-        if file.kind in ("file", "remote"):
+        if _is_read_ahead(file):
             chunks = read_ahead(_begin_empty(chunks), _measure, READ_AHEAD_BYTES)
         stack.enter_context(closing(chunks))
         yield _ChunkStream(chunks, file.name, start, end)
+
+
+def _is_read_ahead(file: SourceFile) -> bool:
+    """Whether a thread reads a file that is compressed or remote."""
+    return file.kind == "remote" or (file.kind == "file" and (file.size or 0) >= MIN_THREAD_BYTES)
 
 
 def open_raw(file: SourceFile, stack: ExitStack, stamps: FileStamps | None = None) -> tuple[Any, int | None]:
@@ -209,7 +217,7 @@ def _begin_empty(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None,
 
 
 class NextFiles:
-    """Compressed files that are opened, and read by threads of their own, before it is their turn.
+    """Compressed files that are opened, and read by threads of their own, before it is their turn; small ones are not.
 
     Args:
         files: regular files that will be read as a whole, with their indices, in order.
@@ -221,7 +229,8 @@ class NextFiles:
     def __init__(
         self, files: Iterable[tuple[int, SourceFile]], n: int, encoding_errors: EncodingErrors, stamps: FileStamps
     ) -> None:
-        self._files, self._n, self._stamps, self._encoding_errors = deque(files), n, stamps, encoding_errors
+        self._files = deque((index, file) for index, file in files if _is_read_ahead(file))
+        self._n, self._stamps, self._encoding_errors = n, stamps, encoding_errors
         self._opened: deque[tuple[int, ExitStack, Stream]] = deque()
 
     def open_stream(self, index: int) -> AbstractContextManager[Stream] | None:

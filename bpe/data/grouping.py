@@ -240,7 +240,8 @@ class GroupEncoder:
         """
         sources, documents_to_skip = self._sources, self._start.documents_after_position
         regular = sources.regular
-        unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if regular else None
+        by_kernel = regular and sources.on_error == "raise"  # else the bad records before each block are needed
+        unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if by_kernel else None
         blocks = sources.blocks(
             self._make_block_end_finder(),
             threads,

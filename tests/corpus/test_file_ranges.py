@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import json
 import os
 import random
 import shutil
@@ -123,6 +124,53 @@ def test_shards_do_not_depend_on_threads_or_ranges(form: str, tmp_path: Path, mo
     assert len(contents) == 1
 
 
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("ending", ["txt", "txt.gz", "jsonl", "jsonl.gz", "csv"])
+@pytest.mark.parametrize("seed", range(6))
+def test_bad_records_are_skipped_alike_with_and_without_a_kernel(
+    seed: int, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of texts those that are not UTF-8, of other files the lines that are no records."""
+    choose = random.Random(seed)
+    paths = [tmp_path / f"{index}.{ending}" for index in range(choose.randint(1, 4))]
+    for path in paths:
+        data = make_bad_records(choose, ending.removesuffix(".gz"))
+        path.write_bytes(gzip.compress(data) if ending.endswith(".gz") else data)
+    options = {"separator": choose.choice([None, "<|end|>", "\n", "aa"])} if ending.startswith("txt") else {}
+    results: list[tuple[Any, ...]] = []
+    for threads in (1, 2, 8):
+        with monkeypatch.context() as patch:
+            if not results:
+                patch.setattr(bpe.Sources, "_count_units_for_kernel", lambda *_: 0)
+            found = bpe.Sources(paths, on_error="skip", **options)
+            ids = TOKENIZER.encode_files(found, threads=threads, allowed_special="all").to_list()
+            n_skipped = [found.skipped]
+            counts = bpe.count_words(files=found, threads=threads, pretokenizer="cl100k")
+            n_skipped.append(found.skipped - n_skipped[0])
+            results.append((ids, sorted(counts.items()), n_skipped, bpe.evaluate(TOKENIZER, found).to_dict()))
+    assert results[1] == results[0]
+    assert results[2] == results[0]
+
+
+def make_bad_records(choose: random.Random, ending: str) -> bytes:
+    """Make the content of a file, a third of whose documents are bad."""
+    texts = ["".join(choose.choices(PARTS, k=choose.randint(0, 30))) for _ in range(choose.randint(0, 40))]
+    if ending == "txt":
+        bad = [b"", b"", b"\xff", b"\xc3"]
+        return b"".join(text.encode() + choose.choice(bad) + b"<|end|>\n" for text in texts)
+    if ending == "jsonl":
+        bad_lines = [b"{", b"[]", b'{"text": null}', b"{}", b'{"text": "\xff"}', b""]
+        lines = [
+            choose.choice(bad_lines) if choose.random() < 0.3 else json.dumps({"text": text}).encode() for text in texts
+        ]
+        return b"\n".join(lines)
+    rows = [
+        choose.choice([b"1,2,3", b"\xff,1", b"one", b""]) if choose.random() < 0.3 else b'"%b",1' % text.encode()
+        for text in texts
+    ]
+    return b"text,n\n" + b"\n".join(rows)
+
+
 # Files that are changed -----------------------------------------------------------------------------------------------
 
 
@@ -223,7 +271,7 @@ def test_a_file_that_is_changed_while_it_is_read(
     """A file that loses its name is read as it was; another change is an error that names the file."""
     paths = [tmp_path / f"{number}.txt" for number in range(3)]
     for path in paths:
-        path.write_bytes(b"[" + TEXT.encode() * 30)
+        path.write_bytes(b'[{"' + TEXT.encode() * 30)
         os.utime(path, ns=(1, 1))
     expected = call(paths, 1)
     changed = threading.Lock()

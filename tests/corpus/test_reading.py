@@ -180,7 +180,7 @@ def test_several_threads_raise_the_error_of_the_first_block(small_blocks: None, 
 def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that is truncated to 100 bytes when its first block is read, or after its third."""
     path = tmp_path / "shrinking.txt"
-    path.write_bytes(b"[ow lower lowest\n" * 600)  # begins as JSON may, so that Python code checks it
+    path.write_bytes(b'{"w lower lowest\n' * 600)  # begins as JSON may, so that Python code checks it
     schedule = reading.ReadSchedule.record_read
     done = 0
 
@@ -249,7 +249,9 @@ def overwrite(path: Path) -> None:
 def test_a_file_that_is_changed_meanwhile_is_an_error(
     change: Any, ending: str, small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(tmp_path / f"a.{ending}", ["[low lower"] * 50)
+    path = write(tmp_path / f"a.{ending}", ['{"low lower'] * 50)
+    if ending == "jsonl":  # begins so that Python code checks it
+        path.write_bytes(contents.UTF8_BOM + path.read_bytes())
     os.utime(path, ns=(1, 1))
     watch_for_changes = streams.watch_for_changes
 
@@ -331,6 +333,8 @@ def test_first_bytes_that_python_code_does_not_check_are_text(first_bytes: bytes
 
 def test_most_texts_begin_so_that_no_python_code_checks_them() -> None:
     for text in ("Low lower", "low\r\n", "#!/bin/sh\n", "# Low", '"""Low."""', "가나다라마바사", "猫である。猫である"):
+        assert not may_begin_otherwise(text.encode()), text
+    for text in ("[1] Low", "[[low]]", "{low: 1}", "\n" * 40 + "low", " \t\r\n[ low", "{{ low }}", "[]"):
         assert not may_begin_otherwise(text.encode()), text
 
 

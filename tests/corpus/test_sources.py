@@ -586,12 +586,20 @@ def test_errors_in_a_part_name_the_line_of_the_file(tmp_path: Path, monkeypatch:
 # Threads --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(params=[True, False], ids=["ahead", "not ahead"])
+def reads_ahead(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether threads read compressed files of any size, or small ones are read without."""
+    ahead: bool = request.param
+    monkeypatch.setattr(streams, "MIN_THREAD_BYTES", 0 if ahead else 1 << 20)
+    return ahead
+
+
 def readers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "bpe_reader"]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl.zst", "a.parquet", "a.txt.gz"])
-def test_the_reading_thread_ends_with_the_generator(name: str, small: None, tmp_path: Path) -> None:
+def test_the_reading_thread_ends_with_the_generator(name: str, reads_ahead: bool, small: None, tmp_path: Path) -> None:
     path = write(tmp_path / name, ["low lower"] * 5000)
     found = bpe.Sources(path)
     blocks = found.blocks(make_document_end_finder([b" "], False), 1)
@@ -636,7 +644,9 @@ def test_reading_ahead_is_bounded_and_errors_arrive_in_order() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # a fork beside a thread is what is tested
 @pytest.mark.parametrize(("threads", "first"), [(1, "packed"), (3, "packed"), (3, "plain")])
-def test_a_forked_child_reads_all_that_is_left_or_is_refused(threads: int, first: str, tmp_path: Path) -> None:
+def test_a_forked_child_reads_all_that_is_left_or_is_refused(
+    threads: int, first: str, reads_ahead: bool, tmp_path: Path
+) -> None:
     """Those of the file that is read, and of those that are read ahead of their turn."""
     names = ["a.jsonl" if first == "plain" else "a.jsonl.zst", "b.jsonl.zst", "c.jsonl.zst"]
     sizes = [100 if first == "plain" else 100_000, 100_000, 100_000]
@@ -648,7 +658,8 @@ def test_a_forked_child_reads_all_that_is_left_or_is_refused(threads: int, first
     if child == 0:
         try:
             n_left = sum(len(block.starts) for block in blocks)
-            os._exit(0 if first == "plain" and n_left == sum(sizes) - n_documents else 3)  # opened after the fork
+            may_read = first == "plain" or not reads_ahead  # opened after the fork, or read by no thread
+            os._exit(0 if may_read and n_left == sum(sizes) - n_documents else 3)
         except RuntimeError as error:
             blocks.close()
             os._exit(0 if "forked" in str(error) and len(read(found)) == sum(sizes) else 2)
@@ -660,7 +671,9 @@ def test_a_forked_child_reads_all_that_is_left_or_is_refused(threads: int, first
 
 @pytest.mark.parametrize("kind", ["txt", "jsonl", "csv"])
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
-def test_compressed_files_that_are_read_before_their_turn(kind: str, ending: str, tmp_path: Path) -> None:
+def test_compressed_files_that_are_read_before_their_turn(
+    kind: str, ending: str, reads_ahead: bool, tmp_path: Path
+) -> None:
     """The documents, the file of an error, and that no file or thread is left, do not depend on the threads."""
     texts = [[f"low {i} {j}" * 50 for j in range(200)] for i in range(7)]
     paths = [write(tmp_path / f"{i}.{kind}{ending}", file_texts) for i, file_texts in enumerate(texts)]

@@ -287,8 +287,13 @@ def _quote_letters() -> NDArray[np.uint8]:
 _Texts: TypeAlias = "tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]"
 
 
-def write_lists(spec: TokenizerSpec, names: dict[int, str]) -> tuple[bytes, bytes]:
-    """Write the lines of the vocab (the ordinary tokens, and these names of others) and the lines of the merges."""
+def write_lists(
+    spec: TokenizerSpec, names: dict[int, str]
+) -> tuple[list[bytes | memoryview], list[bytes | memoryview]]:
+    """Write the lines of the vocab (the ordinary tokens, and these names of others) and the lines of the merges.
+
+    Each is a list of parts, so that the megabytes of one are copied only once.
+    """
     ids = np.append(np.flatnonzero(spec.vocabulary.kinds == ORDINARY), np.array(list(names), dtype=np.int64))
     ids.sort(kind="stable")  # linear, since most are in order
     blob, starts, lengths = _spell_tokens(spec, names)
@@ -299,27 +304,28 @@ def write_lists(spec: TokenizerSpec, names: dict[int, str]) -> tuple[bytes, byte
     )
 
 
-def _finish_lines(lines: bytes) -> bytes:
-    """Remove the comma before the first line, and end the last one."""
-    return lines.removeprefix(b",") + b"\n    " if lines else b""
+def _finish_lines(lines: bytes) -> list[bytes | memoryview]:
+    """Leave out the comma before the first line, and end the last one."""
+    return [memoryview(lines)[1:], b"\n    "] if lines else []
 
 
 def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Texts:
     """Spell the tokens, by id, as between the quotes of JSON strings; `names` has the texts of other tokens."""
     vocabulary = spec.vocabulary
     if spec.model == "byte":
-        letters, bounds = _json_tokens.spell_letters(vocabulary.blob, vocabulary.offsets, _quote_letters())
-        blob, starts, lengths = letters.tobytes(), bounds[:-1].copy(), np.diff(bounds)
+        blob, bounds = _json_tokens.spell_letters(vocabulary.blob, vocabulary.offsets, _quote_letters())
+        starts, lengths = bounds[:-1].copy(), np.diff(bounds)
     else:
         ordinary_ids = np.flatnonzero(vocabulary.kinds == ORDINARY)
         texts = [_quote(token.decode()) for _, token in vocabulary.items(ORDINARY)]
-        blob, bounds = b"".join(texts), compute_offsets(list(map(len, texts)))
+        blob, bounds = np.frombuffer(b"".join(texts), dtype=np.uint8), compute_offsets(list(map(len, texts)))
         starts, lengths = np.zeros((2, vocabulary.limit), dtype=np.int64)
         starts[ordinary_ids], lengths[ordinary_ids] = bounds[:-1], np.diff(bounds)
     quoted_names, other_ids = list(map(_quote, names.values())), list(names)
     bounds = compute_offsets(list(map(len, quoted_names))) + len(blob)
     starts[other_ids], lengths[other_ids] = bounds[:-1], np.diff(bounds)
-    return np.frombuffer(blob + b"".join(quoted_names), dtype=np.uint8), starts, lengths
+    names_blob = np.frombuffer(b"".join(quoted_names), dtype=np.uint8)
+    return np.concatenate((blob, names_blob)), starts, lengths
 
 
 def _quote(text: str) -> bytes:

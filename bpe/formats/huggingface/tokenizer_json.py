@@ -182,7 +182,7 @@ def write(spec: TokenizerSpec, *, with_record: bool = False) -> bytes:
     as_llama3 = with_record and not is_extension and gives_ids_of_llama3(spec)
     start = _write_start(spec, special_names, is_extension, with_record, as_llama3)
     vocab, merges = write_lists(spec, _list_names_in_vocab(spec, special_names, is_extension))
-    return b"".join((start, b'    "vocab": {', vocab, b'},\n    "merges": [', merges, b"]\n  }\n}\n"))
+    return b"".join((start, b'    "vocab": {', *vocab, b'},\n    "merges": [', *merges, b"]\n  }\n}\n"))
 
 
 def write_without_lists(spec: TokenizerSpec) -> bytes:
