@@ -5,13 +5,15 @@
 A turn is a message of a user and one of an assistant with special tokens around them, taken from the file; the prompt
 of each turn is the one before it with a turn appended, a new str. Each repetition is a conversation with a new cache
 and another part of the file; the ids of every turn are compared, and a difference fails the run. "copy" is what copying
-the ids takes, which each call must do. Runs in this process with cl100k; without FILE, on the shared English and Korean
-corpora. The table shows medians, over the repetitions, of turns around the one that is named.
+the ids takes, and "comparing" what comparing the prompt with an equal str takes: each call must do both. Runs in this
+process with cl100k; without FILE, on the shared English and Korean corpora. The table shows medians, over the
+repetitions, of turns around the one that is named.
 """
 
 from __future__ import annotations
 
 import argparse
+import operator
 import sys
 import tempfile
 import time
@@ -51,17 +53,19 @@ def main() -> int:
                 calls = [call for run in runs for call in run[turn - N_AVERAGED : turn]]
                 rows.append((path.stem, turn, *(f"{median(column):,.0f}" for column in zip(*calls, strict=True))))
     print(f"{describe_machine()}; one thread, microseconds, medians of {options.repeat} conversations\n")
-    print_table(("corpus", "turn", "ids", "ids kept", "PromptCache", "of that, copy", "encode"), rows)
+    print_table(("corpus", "turn", "ids", "ids kept", "PromptCache", "of that, copy", "comparing", "encode"), rows)
     return 0
 
 
 def converse(tok: bpe.Tokenizer, text: str, n_chars: int) -> list[tuple[float, ...]]:
-    """Encode a conversation: for each turn the ids, those kept, and the microseconds of three calls."""
+    """Encode a conversation: for each turn the ids, those kept, and the microseconds of four calls."""
     calls = []
     cache = bpe.PromptCache(tok, allowed_special="all")
     for prompt in write_prompts(text, n_chars):
         (ids, n_kept), cached_time = measure(cache.encode, prompt)
-        calls.append((len(ids), n_kept, cached_time, measure(ids.copy)[1]))
+        equal_prompt = prompt[:1] + prompt[1:]
+        comparing_time = measure(operator.eq, equal_prompt, prompt)[1]
+        calls.append((len(ids), n_kept, cached_time, measure(ids.copy)[1], comparing_time))
     cache, times = bpe.PromptCache(tok, allowed_special="all"), []
     for prompt in write_prompts(text, n_chars):  # again, so that this does not slow the calls above
         expected, time_anew = measure(tok.encode, prompt, allowed_special="all")

@@ -152,7 +152,15 @@ def make_empty_calls(vocab: Vocab) -> Calls:
     del vocab
     ids = [1, 2, 3, 4, 5]
     array = np.array(ids, dtype=np.uint32)
-    return {"count": len, "list": lambda _text, copy=ids.copy: copy(), "array": lambda _text, copy=array.copy: copy()}
+    spans = np.zeros((5, 2), dtype=np.int64)
+    return {
+        "count": len,
+        "list": lambda _text, copy=ids.copy: copy(),
+        "array": lambda _text, copy=array.copy: copy(),
+        "offsets": lambda _text, copy=array.copy, copy_spans=spans.copy: (copy(), copy_spans()),
+        "special": lambda _text, copy=array.copy: copy(),
+        "truncate": lambda text, n: text[:n],
+    }
 
 
 #: The libraries by the name of the module that they are imported as.

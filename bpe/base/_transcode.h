@@ -1,4 +1,4 @@
-/* Convert the characters of a str to UTF-8, 16 at a time with AVX-512.
+/* Convert the characters of a str to UTF-8, 16 at a time with AVX-512, 8 at a time with AVX2 if they have units of 2 bytes.
  *
  * A str stores its code points in units of 1, 2 or 4 bytes (PEP 393). A surrogate pair is converted to the character it
  * encodes, and a lone surrogate to U+FFFD, as tiktoken does. Cost: linear. The level is chosen once
@@ -67,6 +67,55 @@ static uint8_t *bpe_transcode_plain(const void *text, int width, size_t n, uint8
 }
 
 #ifdef BPE_X86
+
+/* The bytes in use of four lanes of 32 bits, by which characters have over one byte (bits 0 to 3) and over two (4 to 7). */
+static uint8_t bpe_used_bytes[256][16];
+
+static void bpe_fill_used_bytes(void) {
+    memset(bpe_used_bytes, 0x80, sizeof bpe_used_bytes); /* a shuffle writes 0 for it */
+    for (int index = 0; index < 256; index++) {
+        for (int lane = 0, n = 0; lane < 4; lane++)
+            for (int i = 0; i <= (index >> lane & 1) + (index >> (4 + lane) & 1); i++)
+                bpe_used_bytes[index][n++] = (uint8_t)(4 * lane + i);
+    }
+}
+
+/* Write the used bytes of four lanes and return the position after them. */
+BPE_TARGET_AVX2 static inline uint8_t *bpe_write_lanes_avx2(uint8_t *out, __m128i bytes, unsigned index) {
+    __m128i used = _mm_loadu_si128((const __m128i *)bpe_used_bytes[index]);
+    _mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(bytes, used));
+    return out + 4 + __builtin_popcount(index);
+}
+
+/* Units of 2 bytes: encode each character in its own 32-bit lane, first byte lowest, then remove the unused bytes. */
+BPE_TARGET_AVX2 static uint8_t *bpe_transcode_avx2(const void *text, int width, size_t n, uint8_t *out) {
+    const __m256i six = _mm256_set1_epi32(0x3F), tail = _mm256_set1_epi32(0x80);
+    size_t at = 0;
+    if (width != 2) return bpe_transcode_plain(text, width, n, out);
+    while (at + 8 <= n) {
+        __m256i code = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)((const uint16_t *)text + at)));
+        __m256i two = _mm256_cmpgt_epi32(code, _mm256_set1_epi32(0x7F));
+        __m256i three = _mm256_cmpgt_epi32(code, _mm256_set1_epi32(0x7FF));
+        __m256i upper = _mm256_and_si256(code, _mm256_set1_epi32(0xF800));
+        if (_mm256_movemask_epi8(_mm256_cmpeq_epi32(upper, _mm256_set1_epi32(0xD800)))) { /* a surrogate */
+            out = bpe_transcode_until(text, 2, n, &at, at + 8, out);
+            continue;
+        }
+        __m256i last = _mm256_or_si256(tail, _mm256_and_si256(code, six)), rest = _mm256_srli_epi32(code, 6);
+        __m256i first = _mm256_or_si256(_mm256_set1_epi32(0xC0), rest);
+        __m256i bytes = _mm256_blendv_epi8(code, _mm256_or_si256(first, _mm256_slli_epi32(last, 8)), two);
+        __m256i second = _mm256_or_si256(tail, _mm256_and_si256(rest, six));
+        first = _mm256_or_si256(_mm256_set1_epi32(0xE0), _mm256_srli_epi32(rest, 6));
+        last = _mm256_or_si256(_mm256_slli_epi32(second, 8), _mm256_slli_epi32(last, 16));
+        bytes = _mm256_blendv_epi8(bytes, _mm256_or_si256(first, last), three);
+        unsigned above_one = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(two));
+        unsigned above_two = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(three));
+        out = bpe_write_lanes_avx2(out, _mm256_castsi256_si128(bytes), (above_one & 15) | (above_two & 15) << 4);
+        out = bpe_write_lanes_avx2(out, _mm256_extracti128_si256(bytes, 1), above_one >> 4 | (above_two & 0xF0));
+        at += 8;
+    }
+    return bpe_transcode_until(text, 2, n, &at, n, out);
+}
 
 /* Encode each character in its own 32-bit lane, first byte lowest, then remove the unused bytes with one compress. */
 BPE_TARGET_AVX512 static uint8_t *bpe_transcode_avx512(const void *text, int width, size_t n, uint8_t *out) {
@@ -140,7 +189,10 @@ static void (*bpe_copy_padded)(const uint8_t *text, size_t n, uint8_t *out) = bp
 
 /* Select the version for a vector level (base/_cpu.pxd). */
 static void bpe_use_level_transcode(int level) {
-    bpe_transcode = BPE_BEST(level, bpe_transcode_plain, bpe_transcode_plain, bpe_transcode_avx512);
+#ifdef BPE_X86
+    bpe_fill_used_bytes();
+#endif
+    bpe_transcode = BPE_BEST(level, bpe_transcode_plain, bpe_transcode_avx2, bpe_transcode_avx512);
     bpe_copy_padded = BPE_BEST(level, bpe_copy_padded_plain, bpe_copy_padded_plain, bpe_copy_padded_avx512);
 }
 

@@ -32,7 +32,7 @@ from bpe.merge._merging cimport (
 )
 from bpe.merge._token_tree cimport TokenTree, is_valid_pair
 from libc.stdint cimport uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 cdef enum:
     N_WINDOW_SIZES = 4        # sizes of windows: each four times the one before
@@ -167,10 +167,12 @@ cdef inline Py_ssize_t append_kept(
     return size - n_dropped
 
 
-# Runs of one byte -----------------------------------------------------------------------------------------------------
+# Runs of equal bytes --------------------------------------------------------------------------------------------------
 
 cdef enum:
-    MAX_RUNS = 32             # runs of equal tokens between two merges
+    MAX_FIRST_RUNS = 8        # runs of equal bytes in the piece
+    MAX_RUNS = 96             # runs of equal tokens between two merges
+    RUN_STEP = 64             # bytes compared at once
 
 
 cdef struct Run:
@@ -183,8 +185,10 @@ cdef struct RunList:          # adjacent runs have different tokens
     int n
 
 
-cdef bint merge_repeated(const Merges* merges, token_t token, Py_ssize_t n, Ids* out) except -1 nogil:
-    """Merge a piece that is one token n times, as runs of equal tokens; False, and no ids, if there are too many runs.
+cdef bint merge_runs(
+    const Merges* merges, const byte_t* text, const token_t* ids, Py_ssize_t n, Ids* out
+) except -1 nogil:
+    """Merge a piece of n bytes as runs of equal tokens; False, and no ids, if there are too many runs.
 
     Each step merges the best pair everywhere, as far as possible from left to right: with ranks in order, every pair
     with the result ranks worse. It takes time in proportion to the number of runs, whatever their lengths.
@@ -194,11 +198,17 @@ cdef bint merge_repeated(const Merges* merges, token_t token, Py_ssize_t n, Ids*
     cdef RunList[2] lists
     cdef RunList* old = &lists[0]
     cdef RunList* new = &lists[1]
-    cdef Py_ssize_t i, count
+    cdef Py_ssize_t i = 0, count
     cdef int at
     cdef uint64_t merge
     cdef token_t left = NO_TOKEN, right = NO_TOKEN
-    old.runs[0], old.n = Run(token=token, count=n), 1
+    old.n = 0
+    while i < n:
+        if old.n == MAX_FIRST_RUNS:
+            return False
+        count = measure_run(text + i, n - i)
+        append_run(old, ids[text[i]], count)
+        i += count
     while True:
         merge = find_best_pair(merges, old, &left, &right)
         if merge == NO_MERGE:
@@ -214,6 +224,16 @@ cdef bint merge_repeated(const Merges* merges, token_t token, Py_ssize_t n, Ids*
             out.data[out.n + i] = old.runs[at].token
         out.n += count
     return True
+
+
+cdef inline Py_ssize_t measure_run(const byte_t* text, Py_ssize_t n) noexcept nogil:
+    """Count the bytes at the start of a text that equal its first one."""
+    cdef Py_ssize_t count = 1
+    while count + RUN_STEP <= n and memcmp(text, text + count, RUN_STEP) == 0:
+        count += RUN_STEP
+    while count < n and text[count] == text[0]:
+        count += 1
+    return count
 
 
 cdef uint64_t find_best_pair(const Merges* merges, const RunList* runs, token_t* left, token_t* right) noexcept nogil:

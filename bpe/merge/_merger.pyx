@@ -1,15 +1,15 @@
 """A tokenizer's merges, and the choice of how a piece is merged.
 
-Up to 64 symbols are merged as a row (`_merging.pyx`), more by windows, or as runs of equal tokens if all of them are
-one byte (`_long_merge.pyx`). If windows fail, or the merges do not allow them, a heap merges the whole piece. New words
-are merged as rows together, where their symbols are the tokens of their bytes.
+Up to 64 symbols are merged as a row (`_merging.pyx`), more by windows, or as runs of equal tokens if they are a few
+runs of one byte each (`_long_merge.pyx`). If windows fail, or the merges do not allow them, a heap merges the whole
+piece. New words are merged as rows together, where their symbols are the tokens of their bytes.
 """
 
 import numpy as np
 
 from bpe.base._ids cimport Ids
 from bpe.base._types cimport NO_TOKEN, byte_t
-from bpe.merge._long_merge cimport merge_repeated, merge_long_piece
+from bpe.merge._long_merge cimport merge_runs, merge_long_piece
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
     MAX_ROW_SYMBOLS, Affix, Row, Scratch, SymbolTokens, TokensBySymbol, fill_row_from_bytes, fill_row_from_symbols,
@@ -17,7 +17,6 @@ from bpe.merge._merging cimport (
 )
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint32_t
-from libc.string cimport memcmp
 
 from bpe.merge.tables import (
     can_drop_in_wide_chars, check_merges, check_symbols, find_symbol_tokens, has_merges_of_unknown,
@@ -130,8 +129,8 @@ cdef class Merger:
             else:
                 fill_row_from_symbols(&row, &self.table.merges, scratch.symbols, n)
             return merge_and_append_row(&self.table.merges, &row, out)
-        if text != NULL and self.tree.is_ordered and memcmp(text, text + 1, n - 1) == 0:
-            if merge_repeated(&self.table.merges, symbol_tokens.inner.tokens[text[0]], n, out):
+        if text != NULL and self.tree.is_ordered:
+            if merge_runs(&self.table.merges, text, symbol_tokens.inner.tokens, n, out):
                 return 0
         if self.ranks_fit_row and self.tree.is_ordered and merge_long_piece(
             &self.table.merges, self.tree, text, symbol_tokens.inner.tokens, n, scratch, out

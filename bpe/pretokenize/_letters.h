@@ -36,14 +36,27 @@ typedef void (*bpe_find_letters_t)(const uint8_t *text, int cased, bpe_wide_lett
  * bytes are in entry 1024 + a; no bit of an overlong form is set. */
 static uint64_t bpe_bitmaps[2][1024 + 32];
 
+/* Bit b of entry a: whether the character of two bytes a << 6 | b is one of `others`; in the second bitmap, if `cased`. */
+static uint64_t bpe_others[2][32];
+
+/* Whether a character of two bytes is one of `others`. U+0345 is white space to CLIP; NEW is looked up one at a time. */
+static inline int bpe_is_other(unsigned code, int cased) {
+    int bits = bpe_class_of(code), mark = cased && bits & (BPE_UPPER | BPE_LOWER);
+    return !(bits & (BPE_LETTER | BPE_NUMBER | BPE_SPACE)) && !mark && bits != BPE_NEW && code != 0x345;
+}
+
 static void bpe_fill_bitmaps(void) {
     const int uncased = BPE_LETTER | BPE_UPPER | BPE_LOWER;
     memset(bpe_bitmaps, 0, sizeof bpe_bitmaps);
+    memset(bpe_others, 0, sizeof bpe_others);
     for (unsigned code = 0x80; code < 0x10000; code++) {
         unsigned at = code < 0x800 ? 1024 + (code >> 6) : code >> 6;
         int bits = bpe_class_of(code);
         bpe_bitmaps[0][at] |= (uint64_t)((bits & BPE_LETTER) != 0) << (code & 63);
         bpe_bitmaps[1][at] |= (uint64_t)((bits & uncased) == uncased) << (code & 63);
+        if (code >= 0x800) continue;
+        for (int cased = 0; cased < 2; cased++)
+            bpe_others[cased][code >> 6] |= (uint64_t)bpe_is_other(code, cased) << (code & 63);
     }
 }
 
@@ -57,12 +70,20 @@ static inline uint64_t bpe_look_up_three(const uint64_t *bitmap, const uint8_t *
     return found;
 }
 
-static inline void bpe_look_up_two(const uint64_t *bitmap, const uint8_t *text, uint64_t where, int cased,
-                                   bpe_wide_letters *out) {
+/* Look up the characters of two bytes that begin at some positions, in a bitmap of 32 entries. */
+static inline uint64_t bpe_look_up_two(const uint64_t *bitmap, const uint8_t *text, uint64_t where) {
+    uint64_t found = 0;
     for (; where; where &= where - 1) {
         const uint8_t *at = text + bpe_ctz(where);
-        out->two |= (bitmap[1024 + (at[0] & 31)] >> (at[1] & 63) & 1) << (at - text);
+        found |= (bitmap[at[0] & 31] >> (at[1] & 63) & 1) << (at - text);
     }
+    return found;
+}
+
+/* Set the letters and the others among the characters of two bytes at some positions. */
+static inline void bpe_set_two(const uint8_t *text, uint64_t where, int cased, bpe_wide_letters *out) {
+    out->two = bpe_look_up_two(bpe_bitmaps[cased != 0] + 1024, text, where);
+    out->others = bpe_look_up_two(bpe_others[cased != 0], text, where & ~out->two);
     if (cased) out->uncased = out->two;
 }
 
@@ -73,7 +94,7 @@ static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_lett
     memset(out, 0, sizeof *out);
     bpe_simd128_wide(text, &wide);
     out->three = bpe_look_up_three(bitmap, text, wide.three);
-    bpe_look_up_two(bitmap, text, wide.two, cased, out);
+    bpe_set_two(text, wide.two, cased, out);
 }
 
 #ifdef BPE_X86
@@ -133,9 +154,8 @@ static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
         else if (bitmap[block]) tables->some[at] |= (uint8_t)bit;
     }
     for (unsigned code = 128; code < 2048; code++) {
-        int bits = bpe_class_of(code), mark = cased && bits & (BPE_UPPER | BPE_LOWER);
-        if (code == 0x345 || bits == BPE_NEW) continue; /* white space to CLIP; looked up one at a time */
-        if (!(bits & (BPE_LETTER | BPE_NUMBER | BPE_SPACE)) && !mark) bpe_enter(tables->others, code);
+        int bits = bpe_class_of(code);
+        if (bpe_is_other(code, cased)) bpe_enter(tables->others, code);
         if (!(bits & BPE_LETTER)) continue;
         bpe_enter(tables->two, code);
         if (!cased) continue;
@@ -245,7 +265,7 @@ BPE_TARGET_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased
         out->other = wide.three & (low.other | high.other << 32);
         out->three |= bpe_look_up_three(bitmap, text, wide.three & ~(low.known | high.known << 32));
     }
-    bpe_look_up_two(bitmap, text, wide.two, cased, out);
+    bpe_set_two(text, wide.two, cased, out);
 }
 
 /* Test bits in a table of 64 bytes: return a mask of the positions whose entry has any bit of `bits`. Only the lowest

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bpe.base._cpu import LEVELS, get_vector_level, set_vector_level
 from bpe.base._utf8 import decode_utf8, encode_utf8, join_utf8
 from bpe.base.utf8 import MAX_FILE_BYTES, read_all, read_file, to_bytes
 
@@ -54,6 +55,24 @@ def test_every_character_is_encoded_and_decoded() -> None:
         data = text.encode("utf-8", "ignore")
         assert decode_utf8(data, "strict") == data.decode()
         assert encode_utf8(data.decode()) == data
+
+
+@pytest.mark.parametrize("level", ["none", "avx2", "avx512"])
+def test_every_vector_level_gives_the_same_bytes(level: str) -> None:
+    """Characters of one to four bytes, and surrogates, at every position of eight and sixteen units."""
+    chars = ["a", "\x7f", "\x80", "\u07ff", "\u0800", "한", "\ud7ff", "\ue000", "\uffff", "\ud83d", "\ude0a"]
+    texts = [
+        left * i + char + right * (20 - i) for left in chars for char in chars for right in "a한" for i in range(17)
+    ]
+    texts += [text + "😀" for text in texts[::7]] + ["".join(chars) * 3, "".join(chars[:9])]
+    previous = get_vector_level()
+    try:
+        set_vector_level(LEVELS[level])
+        joined, offsets = join_utf8(texts)
+    finally:
+        set_vector_level(previous)
+    data = joined.tobytes()
+    assert [data[a:b] for a, b in pairwise(offsets)] == [to_bytes(text) for text in texts]
 
 
 def test_only_str_and_bytes_are_joined() -> None:
