@@ -297,6 +297,11 @@ def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec
         return _add_configuration(spec, data, config_files)
 
 
+def read_with_configuration(data: bytes, files: FileContents) -> TokenizerSpec:
+    """Read a tokenizer.json and the configuration in its folder, name → content."""
+    return _add_configuration(FORMATS["huggingface"].read(data), data, files)
+
+
 def _choose_files(folder: Path, names: list[str], requested_format: Format | None) -> tuple[str, list[str]]:
     """Choose the tokenizer to read in a folder with these files: the name of its format, and its files.
 

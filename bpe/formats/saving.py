@@ -70,7 +70,7 @@ def save_spec(
         with atomic_write(path) as file:
             file.write(content)
     else:
-        _write_folder(content, Path(path))
+        write_folder(content, Path(path))
     return losses
 
 
@@ -139,7 +139,7 @@ def _save_tokenizer_json(spec: TokenizerSpec, path: str | os.PathLike[str]) -> l
     return []
 
 
-def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
+def write_folder(content: Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a folder, which is made if only its parent exists."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path is {os.fspath(folder)!r}, a file; this format needs a folder for {', '.join(content)}")
@@ -151,9 +151,10 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
             "name another folder, or remove the file"
         )
     for name, data in content.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         with atomic_write(folder / name) as file:
             file.write(data)
-    if (folder / TOKENIZER_JSON).exists():
+    if TOKENIZER_JSON not in content and (folder / TOKENIZER_JSON).exists():
         log.warning("%s has a %s too, which programs load instead of these files", folder, TOKENIZER_JSON)
 
 

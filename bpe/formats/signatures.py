@@ -33,6 +33,8 @@ CONFIG_JSON, SPECIAL_MAP_JSON, ADDED_TOKENS_JSON = (
 CONFIGURATION_FILES = (CONFIG_JSON, SPECIAL_MAP_JSON, ADDED_TOKENS_JSON)
 #: The file that holds the chat template since transformers 4.54, instead of a field of the configuration.
 CHAT_TEMPLATE_FILE = "chat_template.jinja"
+#: The folder of the other templates, each a file of its name.
+CHAT_TEMPLATE_FOLDER = "additional_chat_templates"
 #: How CLIP's list of merges begins.
 CLIP_HEADER = '"bpe_simple_vocab_16e6.txt#version: 0.2'
 GGUF_MAGIC = b"GGUF"
