@@ -42,16 +42,11 @@ from generated_models import (
 from llama_cpp import CrashedError, LlamaCpp
 
 import bpe
-from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
-from bpe.formats.gguf_specials import find_types
+from bpe.formats.gguf.patterns import APPROXIMATED_NAMES, NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
+from bpe.formats.gguf.specials import find_types
 from bpe.text.letters import list_byte_letters, read_letters_or_utf8, spell_token_in_letters
 
 LETTERS = sorted(list_byte_letters())
-#: The values of `pre` whose published pattern llama.cpp approximates.
-APPROXIMATED = (
-    "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2", "granite-embed-multi-97m", "tekken", "kimi-k2", "tiny_aya",
-    "cohere2moe", "superbpe", "youtu",
-)  # fmt: skip
 TEXTS = 10
 
 Values = dict[str, Any]
@@ -255,7 +250,7 @@ def compare(rng: random.Random, llama: LlamaCpp, path: Path, model: str | None) 
 def is_approximated(pre: str | None, text: str) -> bool:
     """Whether llama.cpp may cut a text otherwise than the published pattern does."""
     wide_space = any(char.isspace() and not char.isascii() for char in text)
-    return pre in APPROXIMATED or "ſ" in text or (pre in ("deepseek-coder", "deepseek-llm") and wide_space)
+    return pre in APPROXIMATED_NAMES or "ſ" in text or (pre in ("deepseek-coder", "deepseek-llm") and wide_space)
 
 
 def compare_ids(

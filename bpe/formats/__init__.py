@@ -12,7 +12,7 @@ A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a 
 - `configuration.py` what transformers writes beside these files: more added tokens, and the roles of special tokens;
   `pretrained.py` writes a folder for transformers;
 - `clip.py` CLIP's merge list, `subword_nmt.py` codes; `sentencepiece.py` models of type BPE; `gguf.py` GGUF files,
-  with `gguf_patterns.py` the pretokenizers that they name and `gguf_specials.py` their special tokens;
+  with `patterns.py` the pretokenizers that they name and `specials.py` their special tokens;
 - `compiled.py` tokenizers as arrays, which load fastest;
 - `id_files.py` token ids on disk: lines, and .npy with its headers.
 

@@ -42,6 +42,7 @@ from bpe.formats.signatures import (
 )
 
 if TYPE_CHECKING:
+    from bpe.vocab.comparing import Difference
     from bpe.vocab.spec import TokenizerSpec
 
 #: The files of a folder: name → content.
@@ -61,6 +62,8 @@ class Format(NamedTuple):
         rereader: the function of the module that reads written content with what it lacks of the spec; None for
             `reader`.
         takes_configuration: whether the configuration files in its folder say more of the tokenizer.
+        approximations: the function of the module that finds where the program of the format gives other ids; None
+            where it does not.
 
     """
 
@@ -72,6 +75,7 @@ class Format(NamedTuple):
     reader: str = "read"
     rereader: str | None = None
     takes_configuration: bool = False
+    approximations: str | None = None
 
     def read(self, content: bytes | FileContents) -> TokenizerSpec:
         """Read the tokenizer in the content of the file or the files."""
@@ -89,6 +93,13 @@ class Format(NamedTuple):
         """Return the content of the file or the files; ValueError for a tokenizer that they cannot hold at all."""
         content: bytes | dict[str, bytes] = self._import().write(spec)
         return content
+
+    def find_approximations(self, spec: TokenizerSpec) -> list[Difference]:
+        """Find where the program whose format it is gives other ids, although files say what the tokenizer is."""
+        if self.approximations is None:
+            return []
+        differences: list[Difference] = getattr(self._import(), self.approximations)(spec)
+        return differences
 
     def _import(self) -> Any:
         return import_module(f"bpe.formats.{self.name.replace('-', '_')}")
@@ -127,7 +138,7 @@ FORMATS: Mapping[str, Format] = {
             is_writable=False,
             takes_configuration=True,
         ),
-        Format("gguf", "a GGUF file with a tokenizer", is_writable=False),
+        Format("gguf", "a GGUF file with a tokenizer", approximations="find_approximations"),
         Format("subword-nmt", "a file of codes"),
         Format("compiled", "a compiled tokenizer, .compiled"),
     )

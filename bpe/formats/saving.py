@@ -24,7 +24,7 @@ from bpe.vocab.special_names import find_bos_token, find_eos_token
 
 #: What file names end in → what such files are, and which formats may be written to them.
 _NAME_ENDINGS = (
-    (".gguf", "a GGUF file, a format that is only read", ()),
+    (".gguf", "a GGUF file", ("gguf",)),
     (".model", "a model of sentencepiece, a format that is only read, or a rank file", ("tiktoken",)),
     (".tiktoken", "a rank file", ("tiktoken",)),
     ("tekken.json", "Mistral's format", ("tekken",)),
@@ -57,7 +57,7 @@ def save_spec(
         target = Path(path) / TOKENIZER_JSON if format is not None and Path(path).is_dir() else path
         return _save_tokenizer_json(spec, target)
     content = format_.write(spec)
-    losses = find_losses(spec, format_, content)
+    losses = find_losses(spec, format_, content) + format_.find_approximations(spec)
     harmful_losses = [loss for loss in losses if not loss.harmless]
     if harmful_losses and not lossy:
         raise ValueError(
@@ -118,6 +118,8 @@ def choose_format(path: str | os.PathLike[str]) -> str:
         return "tiktoken"
     if name.endswith(COMPILED_ENDING):
         return "compiled"
+    if name.endswith(".gguf"):
+        return "gguf"
     return "tekken" if name == "tekken.json" else "huggingface"
 
 

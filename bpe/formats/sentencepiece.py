@@ -388,19 +388,18 @@ def list_all_splits(
     rank, score = -1, math.nan
     for token_id in ids_by_score:
         token = pieces[token_id]
-        if scores[token_id] != score:
+        splits = ((symbols.get(token[:i]), symbols.get(token[i:])) for i in range(1, len(token)))
+        pairs = [(left, right) for left, right in splits if left is not None and right is not None]
+        if pairs and scores[token_id] != score:
             rank, score = rank + 1, scores[token_id]
-        for i in range(1, len(token)):
-            left, right = symbols.get(token[:i]), symbols.get(token[i:])
-            if left is not None and right is not None:
-                rows.append((left, right, token_id, rank))
+        rows += [(left, right, token_id, rank) for left, right in pairs]
     table = np.array(rows, dtype=np.int32).reshape(-1, 4)
     assert isinstance(spec.vocabulary, Vocabulary)
     return replace(
         spec,
         merges=np.ascontiguousarray(table[:, :2]),
         merge_results=np.ascontiguousarray(table[:, 2]),
-        merge_ranks=np.ascontiguousarray(table[:, 3]),
+        merge_ranks=None if rank == len(rows) - 1 else np.ascontiguousarray(table[:, 3]),  # None: all ranks differ
     )
 
 
