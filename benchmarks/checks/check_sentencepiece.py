@@ -33,7 +33,8 @@ from generated_models import (
 )
 
 import bpe
-from bpe.formats.sentencepiece import iterate_fields, read
+from bpe.formats.sentencepiece import read
+from bpe.formats.sentencepiece.protobuf import iterate_fields
 
 TEXTS = 10
 

@@ -57,7 +57,6 @@ class Format(NamedTuple):
         description: what files it has, for messages.
         name_patterns: what its files in a folder are called, `*` for any characters; empty if any name is possible.
         is_folder: whether it is several files: a dict from names to contents.
-        is_writable: whether the module has `write`: spec → content.
         reader: the function of the module that reads the content, without any further setting.
         rereader: the function of the module that reads written content with what it lacks of the spec; None for
             `reader`.
@@ -71,7 +70,6 @@ class Format(NamedTuple):
     description: str
     name_patterns: tuple[str, ...] = ()
     is_folder: bool = False
-    is_writable: bool = True
     reader: str = "read"
     rereader: str | None = None
     takes_configuration: bool = False
@@ -135,7 +133,6 @@ FORMATS: Mapping[str, Format] = {
             "sentencepiece",
             "a sentencepiece .model of type BPE",
             (SENTENCEPIECE_MODEL,),
-            is_writable=False,
             takes_configuration=True,
         ),
         Format("gguf", "a GGUF file with a tokenizer", approximations="find_approximations"),
@@ -145,19 +142,9 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
-def list_format_names(*, writable: bool = False) -> tuple[str, ...]:
-    """List the names of all formats, or with `writable` of those that can be written, too."""
-    return tuple(name for name, format_ in FORMATS.items() if format_.is_writable or not writable)
-
-
-def get_format(name: str, *, writable: bool = False) -> Format:
-    """Return the format of this name.
-
-    Raises:
-        ValueError: for a name that is not known, and with `writable` for a format that is only read.
-
-    """
-    return FORMATS[check_choice("format", name, list_format_names(writable=writable))]
+def get_format(name: str) -> Format:
+    """Return the format of this name; ValueError for one that is not known."""
+    return FORMATS[check_choice("format", name, tuple(FORMATS))]
 
 
 def is_rank_file(path: str | os.PathLike[str]) -> bool:

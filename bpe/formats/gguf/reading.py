@@ -28,15 +28,8 @@ from bpe.formats.gguf.patterns import (
 )
 from bpe.formats.gguf.specials import find_types, list_added_tokens
 from bpe.formats.huggingface.steps import read_pre_tokenizer
-from bpe.formats.sentencepiece import (
-    BYTE,
-    MAX_CHARS,
-    NORMAL,
-    SPACE,
-    USER_DEFINED,
-    list_all_splits,
-    recover_scored_merges,
-)
+from bpe.formats.sentencepiece.merges import MAX_CHARS, list_all_splits, recover_scored_merges
+from bpe.formats.sentencepiece.model import BYTE, NORMAL, SPACE, USER_DEFINED
 from bpe.formats.tiktoken import parse_pattern
 from bpe.formats.tiktoken_folder import KIMI_PATTERN
 from bpe.pretokenize.patterns import NAMES
@@ -118,15 +111,13 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
 def _read_template(
     values: dict[str, Any], model_name: str, pattern_name: object, n_tokens: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Read the ids before and after a text (llama.cpp's `add_special`); of a token that the file does not name, none."""
+    """Read the ids that llama.cpp puts before and after a text (`add_special`), of tokens that the file names."""
     defaults = {"bos": model_name == "llama" or pattern_name in WITH_BOS_BY_DEFAULT, "eos": False}
     parts: list[tuple[int, ...]] = []
     for role, default in defaults.items():
         is_added, token_id = values.get(f"add_{role}_token", default), values.get(f"{role}_token_id")
         if not isinstance(is_added, int):
-            raise FormatError(
-                f"it is {short_repr(is_added)}; it must be a bool", where=f"{KEY_PREFIX}add_{role}_token"
-            )
+            raise FormatError(f"it is {short_repr(is_added)}; it must be a bool", where=f"{KEY_PREFIX}add_{role}_token")
         if role == "bos" and model_name != "llama" and pattern_name in ALWAYS_WITH_BOS:
             is_added = True
         parts.append((token_id,) if is_added and isinstance(token_id, int) and 0 <= token_id < n_tokens else ())

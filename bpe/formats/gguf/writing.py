@@ -16,7 +16,8 @@ from bpe.formats.gguf.patterns import (
     PRETOKENIZERS,
 )
 from bpe.formats.gguf.reading import ROLE_KEYS, build_pretokenizer
-from bpe.formats.sentencepiece import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, USER_DEFINED
+from bpe.formats.sentencepiece.merges import make_scores
+from bpe.formats.sentencepiece.model import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, USER_DEFINED
 from bpe.text.letters import spell_token_in_letters
 from bpe.vocab.comparing import Difference
 from bpe.vocab.output_steps import ByteFallback
@@ -46,7 +47,7 @@ def write(spec: TokenizerSpec) -> bytes:
             "merges": [f"{tokens[left]} {tokens[right]}" for left, right in spec.merges.tolist()],
         }
     else:
-        values |= {"model": "llama", "scores": _make_scores(spec)}
+        values |= {"model": "llama", "scores": make_scores(spec)}
         values["add_space_prefix"] = spec.normalizer is not None and spec.normalizer("a").startswith(SPACE)
     values |= {key: spec.special_tokens[spec.roles[role]] for key, role in ROLE_KEYS.items() if role in spec.roles}
     for role, part in zip(("bos", "eos"), spec.template or ((), ()), strict=True):
@@ -122,12 +123,3 @@ def _list_types(spec: TokenizerSpec, tokens: list[str]) -> list[int]:
         if name == spec.unk_token:
             types[token_id] = UNKNOWN
     return types
-
-
-def _make_scores(spec: TokenizerSpec) -> list[float]:
-    """Make the scores of tokens: those of merge results descend with their ranks, and others are lower."""
-    results = spec.merge_results.tolist()
-    ranks = range(len(results)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
-    first_ranks = dict(zip(reversed(results), reversed(ranks), strict=True))
-    last_rank = max(ranks, default=-1) + 1
-    return [-float(first_ranks.get(token_id, last_rank + token_id)) for token_id in range(len(spec.vocabulary))]
