@@ -1174,9 +1174,9 @@ class Tokenizer(_fast_path.FastKernels):
         Args:
             path: the file to write; its folder must exist. For a format of several files, the folder, which is made.
             format: "huggingface" (tokenizer.json), "vocab-merges" (vocab.json and merges.txt), "tiktoken" (ranks),
-                "tiktoken-folder" (ranks with their tokenizer_config.json), "tekken", "clip", or "compiled" (which
-                keeps everything and loads fastest). None stands for huggingface, or for what the name says:
-                `x.tiktoken`, `tekken.json`, `x.compiled`.
+                "tiktoken-folder" (ranks with their tokenizer_config.json), "tekken", "clip", "sentencepiece" (.model),
+                "gguf" (the vocabulary alone), or "compiled" (which keeps everything and loads fastest). None stands for
+                huggingface, or for what the name says: `x.tiktoken`, `tekken.json`, `x.gguf`, `x.model`, `x.compiled`.
             lossy: write the file even if the format does not keep everything, with a warning in the log for each loss.
 
         Raises:

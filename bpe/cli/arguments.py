@@ -472,8 +472,8 @@ COMMANDS: dict[str, Command] = {
         ),
         option(
             "--to FORMAT",
-            "the format of OUT, one of those; default tiktoken for *.tiktoken, tekken for tekken.json, gguf for *.gguf, "
-            "sentencepiece for *.model, compiled for *.compiled, huggingface for *.json",
+            "the format of OUT, one of those; default tiktoken for *.tiktoken, tekken for tekken.json, gguf for "
+            "*.gguf, sentencepiece for *.model, compiled for *.compiled, huggingface for *.json",
             dest="to_format",
             choices=tuple(FORMATS),
         ),

@@ -102,7 +102,7 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_format(output: str) -> None:
-    """Raise ValueError for an output whose format may not hold the tokenizer, which would be lost after the training."""
+    """Raise ValueError for an output whose format may not hold the tokenizer, which would then be lost."""
     format_ = check_target(output)
     if format_.name not in ("huggingface", "compiled"):
         raise ValueError(

@@ -11,8 +11,7 @@ A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a 
   from the ranks, `tiktoken_folder.py` and `tekken.py` formats around them; `openai_encodings.py` OpenAI's;
 - `configuration.py` what transformers writes beside these files: more added tokens, and the roles of special tokens;
   `pretrained.py` writes a folder for transformers;
-- `clip.py` CLIP's merge list, `subword_nmt.py` codes; `sentencepiece.py` models of type BPE; `gguf.py` GGUF files,
-  with `patterns.py` the pretokenizers that they name and `specials.py` their special tokens;
+- `clip.py` CLIP's merge list, `subword_nmt.py` codes; `sentencepiece/` models of type BPE; `gguf/` GGUF files;
 - `compiled.py` tokenizers as arrays, which load fastest;
 - `id_files.py` token ids on disk: lines, and .npy with its headers.
 

@@ -98,7 +98,8 @@ def test_generated_tokenizers_come_back(tmp_path: Path) -> None:
         rng = random.Random(seed)
         value, folder = generated.draw_tokenizer(rng), tmp_path / str(seed)
         try:
-            tokenizers.Tokenizer.from_str(json.dumps(value))
+            if generated.is_undecided(value, tokenizers.Tokenizer.from_str(json.dumps(value))):
+                continue
             (tmp_path / "one.json").write_text(json.dumps(value))
             tok = bpe.Tokenizer.load(tmp_path / "one.json")
         except Exception:  # noqa: BLE001  # that is what `tokenizers` raises; what is refused has its own tests

@@ -1,7 +1,7 @@
 """GGUF files and models of sentencepiece that are written: they come back equal, and the programs of the formats read
 them to the same ids; what a format cannot hold is refused with the reason.
 
-Any number of generated files: `check_gguf.py --written` and `check_sentencepiece.py` in `benchmarks/checks`.
+Any number of generated files: `check_gguf.py` and `check_sentencepiece.py` in `benchmarks/checks`.
 """
 
 from __future__ import annotations
@@ -215,6 +215,40 @@ def test_each_configuration_of_sentencepiece_comes_back(
         assert tok.encode(text).tolist() == ids, text
         assert tok.decode(ids) == peer.decode(ids), text
     assert (peer.bos_id(), peer.eos_id(), peer.unk_id(), peer.pad_id()) == (1, 2, 0, -1)
+
+
+@pytest.mark.parametrize("user", [True, False])
+@pytest.mark.parametrize("escape", [True, False])
+@pytest.mark.parametrize("remove", [True, False])
+@pytest.mark.parametrize("dummy", [True, False])
+@pytest.mark.parametrize("fallback", [True, False])
+def test_each_configuration_goes_to_tokenizers(
+    fallback: bool, dummy: bool, remove: bool, escape: bool, user: bool, tmp_path: Path
+) -> None:
+    """`tokenizers` gives the same ids for the tokenizer.json of a model, or the reason is named why it cannot."""
+    merges = MERGES if escape else [piece.replace(SPACE, " ") for piece in MERGES]
+    pieces = list_usual_pieces(merges, CHARS if escape else CHARS.replace(SPACE, " "), bytes_too=fallback)
+    pieces += [("<u>", 0.0, USER_DEFINED)] * user
+    tok = bpe.Tokenizer(
+        sentencepiece.read(build_model(pieces, byte_fallback=fallback, dummy=dummy, remove=remove, escape=escape))
+    )
+    if user and dummy:
+        with pytest.raises(ValueError, match="it puts a space before a text, but not before the user-defined pieces"):
+            tok.save_pretrained(tmp_path)
+        return
+    tok.save(tmp_path / "tokenizer.json")
+    peer = pytest.importorskip("tokenizers").Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in (*TEXTS, " low  lower ", "x<u> aaaa<u>", "한 low\nqq", "<u>", " "):
+        ids = tok.encode(text, allowed_special="all").tolist()
+        assert peer.encode(text, add_special_tokens=False).ids == ids, text
+
+
+def test_why_tokenizers_cannot_apply_a_character_map(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data = build_model(
+        list_usual_pieces(MERGES, CHARS), byte_fallback=True, charsmap=b"\x04\0\0\0\0\0\0\0", dummy=False
+    )
+    bpe.Tokenizer(sentencepiece.read(data)).save(tmp_path / "tokenizer.json")
+    assert "a character map of sentencepiece, which tokenizers applies to graphemes" in caplog.text
 
 
 @pytest.mark.parametrize("rules", ["nmt_nfkc", "nfkc_cf"])
