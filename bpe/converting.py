@@ -88,7 +88,7 @@ def convert(
         target: the file or the folder to write, as for `Tokenizer.save`.
         from_format: the format of the source; None to detect it.
         to_format: the format to write; None for the one that the name of the target stands for: tekken.json, or a name
-            that ends with .json or .tiktoken.
+            that ends with .json, .tiktoken, .gguf, .model or .compiled.
         pretokenizer: for a rank file that is not one of OpenAI's own: the pattern, or the name of an encoding for its
             special tokens too, as for `Tokenizer.from_tiktoken`.
         lossy: write the target even if its format does not keep everything.

@@ -1282,7 +1282,13 @@ class Tokenizer(_fast_path.FastKernels):
         spec, new_ids = editing.renumber(spec, self.n_vocab, first_id)
         return Tokenizer(spec, cache_memory=self.cache_memory), new_ids
 
-    def with_tokens(self, *, special: Iterable[str] = (), added: Iterable[str] = ()) -> Tokenizer:
+    def with_tokens(
+        self,
+        *,
+        special: Iterable[str] = (),
+        added: Iterable[str] = (),
+        roles: Mapping[str, str | None] | None = None,
+    ) -> Tokenizer:
         """Make a tokenizer with more tokens, at the next ids: they follow the largest id, `n_vocab - 1`.
 
         No merge makes them, and no old id changes. The special tokens come first, then the added ones, each in the
@@ -1292,10 +1298,13 @@ class Tokenizer(_fast_path.FastKernels):
             special: names of special tokens. In a text they are ordinary text unless `allowed_special` names them.
             added: tokens that are found in every text, before it is split into words. With a normalizer they are
                 normalized too, and searched for in the normalized text.
+            roles: role → special token, such as `{"pad_token": "<|pad|>"}`, for a new or an old one; None takes a role
+                away. No id depends on them; see `roles`.
 
         Raises:
-            TypeError: if an argument is not a list of str.
-            ValueError: for a name that is empty, given twice, or a token already.
+            TypeError: if an argument is not a list of str, or `roles` no mapping.
+            ValueError: for a name that is empty, given twice, or a token already; for a role that is not known, or
+                whose token is no special token.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["low lower"], vocab_size=258, special_tokens=["<|end|>"])
@@ -1304,11 +1313,13 @@ class Tokenizer(_fast_path.FastKernels):
         {'<|end|>': 0, '<|user|>': 258, '<|bot|>': 259, 'C++': 260}
         >>> chat.encode("<|bot|>C++", allowed_special={"<|bot|>"}), chat.n_vocab
         (array([259, 260], dtype=uint32), 261)
+        >>> tok.with_tokens(special=["<|pad|>"], roles={"pad_token": "<|pad|>", "eos_token": "<|end|>"}).roles
+        {'eos_token': '<|end|>', 'pad_token': '<|pad|>'}
 
         """
-        from bpe.vocab.editing import with_tokens
+        from bpe.vocab.editing import set_roles, with_tokens
 
-        return share_tables(self, with_tokens(self._spec, special, added))
+        return share_tables(self, set_roles(with_tokens(self._spec, special, added), roles or {}))
 
     def unreachable(self) -> NDArray[np.int64]:
         """Find the ids that encoding never produces; int64, ascending.
@@ -1369,9 +1380,9 @@ class Tokenizer(_fast_path.FastKernels):
         Args:
             path: the file to write; its folder must exist. For a format of several files, the folder, which is made.
             format: "huggingface" (tokenizer.json), "vocab-merges" (vocab.json and merges.txt), "tiktoken" (ranks),
-                "tiktoken-folder" (ranks with their tokenizer_config.json), "tekken", "clip", or "compiled" (which
-                keeps everything and loads fastest). None stands for huggingface, or for what the name says:
-                `x.tiktoken`, `tekken.json`, `x.compiled`.
+                "tiktoken-folder" (ranks with their tokenizer_config.json), "tekken", "clip", "sentencepiece" (.model),
+                "gguf" (the vocabulary alone), or "compiled" (which keeps everything and loads fastest). None stands for
+                huggingface, or for what the name says: `x.tiktoken`, `tekken.json`, `x.gguf`, `x.model`, `x.compiled`.
             lossy: write the file even if the format does not keep everything, with a warning in the log for each loss.
 
         Raises:
@@ -1390,6 +1401,47 @@ class Tokenizer(_fast_path.FastKernels):
         from bpe.formats.saving import save_spec
 
         save_spec(self._spec, path, format, lossy=lossy)
+
+    def save_pretrained(
+        self,
+        folder: PathLike,
+        *,
+        chat_template: str | Mapping[str, str] | None = None,
+        roles: Mapping[str, str | None] | None = None,
+        model_max_length: int | None = None,
+        padding_side: Literal["left", "right"] | None = None,
+    ) -> None:
+        """Write the folder that `AutoTokenizer.from_pretrained` of transformers reads: with equal ids, roles, template.
+
+        The files are tokenizer.json, tokenizer_config.json and, for a chat template, chat_template.jinja. `load` of the
+        folder gives this tokenizer again.
+
+        Args:
+            folder: the folder, which is made. What a model has beside its tokenizer, such as weights, stays.
+            chat_template: the Jinja template of chats, or several by name: "default", "tool_use", …
+            roles: roles of special tokens, in addition to those that it has, as for `with_tokens`.
+            model_max_length: the most tokens that the model takes, for transformers; None for no limit.
+            padding_side: where transformers pads; None for its default, "right".
+
+        Raises:
+            OSError: for a file that cannot be written.
+            TypeError, ValueError: for a tokenizer that transformers cannot load, with the reason; for roles as in
+                `with_tokens`; for another argument of a wrong type or value.
+
+        >>> import bpe, tempfile
+        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tok.save_pretrained(folder, roles={"eos_token": "<|end|>"}, chat_template="{{ messages[0].content }}")
+        ...     loaded = bpe.Tokenizer.load(folder)
+        ...     loaded == tok, loaded.roles
+        (True, {'eos_token': '<|end|>'})
+
+        """
+        from bpe.formats.pretrained import Settings, save_pretrained
+        from bpe.vocab.editing import set_roles
+
+        spec = set_roles(self._spec, roles or {})
+        save_pretrained(spec, folder, chat_template, Settings(model_max_length, padding_side))
 
     @classmethod
     def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:

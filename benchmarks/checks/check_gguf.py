@@ -3,9 +3,9 @@
     python benchmarks/checks/check_gguf.py [--files N] [--seed S] [--first I] [--show N] [--model NAME]
 
 Writes `--files` files (default 10,000) with random vocabularies, types of tokens, scores, flags and values of `pre`,
-and encodes random texts with and without special tokens, and decodes random ids. Needs the package `xllamacpp`, whose
-llama.cpp reads the vocabulary only. Prints how many files give the same, how many are refused for which reason, and
-each difference. Exit status 1 if there is one.
+and encodes random texts with and without special tokens, and decodes random ids. Writes what was read as another file,
+and compares that likewise. Needs the package `xllamacpp`, whose llama.cpp reads the vocabulary only. Prints how many
+files give the same, how many are refused for which reason, and each difference. Exit status 1 if there is one.
 
 Where docs/formats.md says that the published pattern counts instead of llama.cpp's, the ids must be those of
 `tokenizers` with that pattern.
@@ -42,16 +42,11 @@ from generated_models import (
 from llama_cpp import CrashedError, LlamaCpp
 
 import bpe
-from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
-from bpe.formats.gguf_specials import find_types
+from bpe.formats.gguf.patterns import APPROXIMATED_NAMES, NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
+from bpe.formats.gguf.specials import find_types
 from bpe.text.letters import list_byte_letters, read_letters_or_utf8, spell_token_in_letters
 
 LETTERS = sorted(list_byte_letters())
-#: The values of `pre` whose published pattern llama.cpp approximates.
-APPROXIMATED = (
-    "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2", "granite-embed-multi-97m", "tekken", "kimi-k2", "tiny_aya",
-    "cohere2moe", "superbpe", "youtu",
-)  # fmt: skip
 TEXTS = 10
 
 Values = dict[str, Any]
@@ -248,14 +243,14 @@ def compare(rng: random.Random, llama: LlamaCpp, path: Path, model: str | None) 
         return "refused by llama.cpp only"
     result = compare_ids(tok, values, texts, peer_results, path.parent)
     if result.startswith("same"):
-        result = compare_text(tok, values, peer_results, rng) or result
+        result = compare_text(tok, values, peer_results, rng) or compare_written(tok, llama, path, texts) or result
     return f"{result}\n  {kind}, pre={values.get('tokenizer.ggml.pre')!r}"
 
 
 def is_approximated(pre: str | None, text: str) -> bool:
     """Whether llama.cpp may cut a text otherwise than the published pattern does."""
     wide_space = any(char.isspace() and not char.isascii() for char in text)
-    return pre in APPROXIMATED or "ſ" in text or (pre in ("deepseek-coder", "deepseek-llm") and wide_space)
+    return pre in APPROXIMATED_NAMES or "ſ" in text or (pre in ("deepseek-coder", "deepseek-llm") and wide_space)
 
 
 def compare_ids(
@@ -284,6 +279,28 @@ def compare_ids(
                 )
                 return f"different: ids\n  {text!r} {allowed}: … {our_tokens}, not … {expected_tokens}"
     return result
+
+
+def compare_written(tok: bpe.Tokenizer, llama: LlamaCpp, path: Path, texts: list[str]) -> str:
+    """Compare the tokenizer with the file that is written of it, and that with llama.cpp; "" if it is the same."""
+    try:
+        tok.save(path.parent / "written.gguf")
+    except ValueError as error:  # what would be lost is named
+        return "" if "does not keep" in str(error) or "cannot hold" in str(error) else f"different: {error}"
+    if bpe.Tokenizer.load(path.parent / "written.gguf") != tok:
+        return "different: the written file"
+    try:
+        peer_results = llama.ask(str(path.parent / "written.gguf"), texts)
+    except CrashedError:  # a character without a token
+        return ""
+    for i, text in enumerate(texts):
+        if is_approximated(None, text):
+            continue
+        ids = tok.encode(text, allowed_special="all").tolist()
+        with_template = tok.encode(text, allowed_special="all", template=True).tolist()
+        if (ids, with_template) != (peer_results["special"][i], peer_results["template"][i]):
+            return f"different: ids of the written file\n  {text!r}"
+    return ""
 
 
 def compare_text(tok: bpe.Tokenizer, values: Values, peer_results: dict[str, Any], rng: random.Random) -> str:

@@ -3,8 +3,9 @@
     python benchmarks/checks/check_sentencepiece.py [--files N] [--seed S] [--first I] [--show N]
 
 Writes `--files` models of type BPE (default 10,000) with random pieces, scores, types and settings; encodes random
-texts, and decodes their ids and random ones, at once and one by one. Prints how many models give the same, how many are
-refused for which reason, and each difference. Exit status 1 if there is one.
+texts, and decodes their ids and random ones, at once and one by one; then the same for the model that is
+written of what was read. Prints how many models give the same, how many are refused for which reason, and each
+difference. Exit status 1 if there is one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from generated_models import (
 )
 
 import bpe
-from bpe.formats.sentencepiece import iterate_fields, read
+from bpe.formats.sentencepiece import read, write
+from bpe.formats.sentencepiece.protobuf import iterate_fields
 
 TEXTS = 10
 
@@ -102,6 +104,11 @@ def compare(rng: random.Random) -> str:
     if peer is None:
         return "refused by sentencepiece only"
     problem = find_difference(tok, peer, pieces, rng)
+    if problem is None:
+        data = write(tok.spec)
+        peer.LoadFromSerializedProto(data)
+        is_same = bpe.Tokenizer(read(data)) == tok
+        problem = find_difference(tok, peer, pieces, rng) if is_same else "the model that is written of it"
     return "same" if problem is None else f"different: {problem}\n  {settings}"
 
 

@@ -38,7 +38,7 @@ from bpe.cli.parsing import (
     parse_words,
     unescape,
 )
-from bpe.formats.loading import list_format_names
+from bpe.formats.loading import FORMATS
 from bpe.pretokenize.patterns import NAMES
 
 if TYPE_CHECKING:
@@ -530,17 +530,16 @@ COMMANDS: dict[str, Command] = {
         make_output_option("OUT", "OUT, named", dest="named_output", action=ReplacePositional, required=False),
         option(
             "--from FORMAT",
-            f"the format of IN, by default detected: {', '.join(list_format_names())}",
+            f"the format of IN, by default detected: {', '.join(FORMATS)}",
             dest="from_format",
-            choices=list_format_names(),
+            choices=tuple(FORMATS),
         ),
         option(
             "--to FORMAT",
-            "the format of OUT, one of those but "
-            f"{' and '.join(name for name in list_format_names() if name not in list_format_names(writable=True))}; "
-            "default tiktoken for *.tiktoken, tekken for tekken.json, compiled for *.compiled, huggingface for *.json",
+            "the format of OUT, one of those; default tiktoken for *.tiktoken, tekken for tekken.json, gguf for "
+            "*.gguf, sentencepiece for *.model, compiled for *.compiled, huggingface for *.json",
             dest="to_format",
-            choices=list_format_names(writable=True),
+            choices=tuple(FORMATS),
         ),
         RANK_PATTERN,
         option("--lossy", "write OUT even if its format does not keep everything, which is listed"),

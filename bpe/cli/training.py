@@ -40,7 +40,7 @@ def train(args: argparse.Namespace) -> None:
     sources = _open_training_corpus(args)
     outputs = list_outputs(args)
     for output in outputs:
-        check_target(output)
+        _check_format(output)
     options = _read_options(args)
     if args.trace:
         options["on_merge"] = MergeTrace(TracedCorpus.from_arguments(args) if args.corpus else None)
@@ -138,6 +138,16 @@ def _read_options(args: argparse.Namespace) -> dict[str, Any]:
     if hasattr(args, "pretokenizer"):
         options["pretokenizer"] = pretokenizer
     return options
+
+
+def _check_format(output: str) -> None:
+    """Raise ValueError for an output whose format may not hold the tokenizer, which would then be lost."""
+    format_ = check_target(output)
+    if format_.name not in ("huggingface", "compiled"):
+        raise ValueError(
+            f"OUT is {output}, {format_.description}, which does not keep every tokenizer; train to a .json, and then "
+            f"write the other file: bpe convert tokenizer.json {output}"
+        )
 
 
 def _describe_checkpoint(path: str | None) -> str:

@@ -10,8 +10,8 @@ A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a 
 - `vocab_merges.py` vocab.json with merges.txt; `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered
   from the ranks, `tiktoken_folder.py` and `tekken.py` formats around them; `openai_encodings.py` OpenAI's;
 - `configuration.py` what transformers writes beside these files: more added tokens, and the roles of special tokens;
-- `clip.py` CLIP's merge list, `subword_nmt.py` codes; `sentencepiece.py` models of type BPE; `gguf.py` GGUF files,
-  with `gguf_patterns.py` the pretokenizers that they name and `gguf_specials.py` their special tokens;
+  `pretrained.py` writes a folder for transformers;
+- `clip.py` CLIP's merge list, `subword_nmt.py` codes; `sentencepiece/` models of type BPE; `gguf/` GGUF files;
 - `compiled.py` tokenizers as arrays, which load fastest;
 - `id_files.py` token ids on disk: lines, and .npy with its headers.
 

@@ -43,6 +43,7 @@ from bpe.formats.signatures import (
 )
 
 if TYPE_CHECKING:
+    from bpe.vocab.comparing import Difference
     from bpe.vocab.spec import TokenizerSpec
 
 #: The files of a folder: name → content.
@@ -58,11 +59,12 @@ class Format:
         description: what files it has, for messages.
         name_patterns: what its files in a folder are called, `*` for any characters; empty if any name is possible.
         is_folder: whether it is several files: a dict from names to contents.
-        is_writable: whether the module has `write`: spec → content.
         reader: the function of the module that reads the content, without any further setting.
         rereader: the function of the module that reads written content with what it lacks of the spec; None for
             `reader`.
         takes_configuration: whether the configuration files in its folder say more of the tokenizer.
+        approximations: the function of the module that finds where the program of the format gives other ids; None
+            where it does not.
 
     """
 
@@ -70,10 +72,10 @@ class Format:
     description: str
     name_patterns: tuple[str, ...] = ()
     is_folder: bool = False
-    is_writable: bool = True
     reader: str = "read"
     rereader: str | None = None
     takes_configuration: bool = False
+    approximations: str | None = None
 
     def read(self, content: bytes | FileContents) -> TokenizerSpec:
         """Read the tokenizer in the content of the file or the files."""
@@ -91,6 +93,13 @@ class Format:
         """Return the content of the file or the files; ValueError for a tokenizer that they cannot hold at all."""
         content: bytes | dict[str, bytes] = self._import().write(spec)
         return content
+
+    def find_approximations(self, spec: TokenizerSpec) -> list[Difference]:
+        """Find where the program whose format it is gives other ids, although files say what the tokenizer is."""
+        if self.approximations is None:
+            return []
+        differences: list[Difference] = getattr(self._import(), self.approximations)(spec)
+        return differences
 
     def _import(self) -> Any:
         return import_module(f"bpe.formats.{self.name.replace('-', '_')}")
@@ -126,29 +135,18 @@ FORMATS: Mapping[str, Format] = {
             "sentencepiece",
             "a sentencepiece .model of type BPE",
             (SENTENCEPIECE_MODEL,),
-            is_writable=False,
             takes_configuration=True,
         ),
-        Format("gguf", "a GGUF file with a tokenizer", is_writable=False),
+        Format("gguf", "a GGUF file with a tokenizer", approximations="find_approximations"),
         Format("subword-nmt", "a file of codes"),
         Format("compiled", "a compiled tokenizer, .compiled"),
     )
 }
 
 
-def list_format_names(*, writable: bool = False) -> tuple[str, ...]:
-    """List the names of all formats, or with `writable` of those that can be written, too."""
-    return tuple(name for name, format_ in FORMATS.items() if format_.is_writable or not writable)
-
-
-def get_format(name: str, *, writable: bool = False) -> Format:
-    """Return the format of this name.
-
-    Raises:
-        ValueError: for a name that is not known, and with `writable` for a format that is only read.
-
-    """
-    return FORMATS[check_choice("format", name, list_format_names(writable=writable))]
+def get_format(name: str) -> Format:
+    """Return the format of this name; ValueError for one that is not known."""
+    return FORMATS[check_choice("format", name, tuple(FORMATS))]
 
 
 def is_rank_file(path: str | os.PathLike[str]) -> bool:
@@ -320,6 +318,11 @@ def _load_tokenizer(folder: Path, names: list[str], requested_format: Format | N
     with with_path(folder):
         config_files = {name: read_file(folder / name) for name in CONFIGURATION_FILES if name in names}
         return _add_configuration(spec, data, config_files)
+
+
+def read_with_configuration(data: bytes, files: FileContents) -> TokenizerSpec:
+    """Read a tokenizer.json and the configuration in its folder, name → content."""
+    return _add_configuration(FORMATS["huggingface"].read(data), data, files)
 
 
 def _choose_files(folder: Path, names: list[str], requested_format: Format | None) -> tuple[str, list[str]]:

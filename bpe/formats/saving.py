@@ -15,17 +15,26 @@ from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import huggingface
-from bpe.formats.loading import Format, get_format, list_format_names
-from bpe.formats.signatures import COMPILED_ENDING, MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
+from bpe.formats.huggingface.expressible import has_all_bytes
+from bpe.formats.loading import FORMATS, Format, get_format
+from bpe.formats.sentencepiece.merges import find_canonical_merges
+from bpe.formats.signatures import (
+    COMPILED_ENDING,
+    MERGES_TXT,
+    TIKTOKEN_MODEL,
+    TOKENIZER_JSON,
+    VOCAB_JSON,
+    find_rank_file,
+)
 from bpe.vocab.comparing import Difference, compare, compare_chat_templates, compare_roles
 from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import find_bos_token, find_eos_token
 
-#: What file names end in → what such files are, and which formats may be written to them.
+#: What file names end in → what such files are, and which formats may be written to them: the first, unless named.
 _NAME_ENDINGS = (
-    (".gguf", "a GGUF file, a format that is only read", ()),
-    (".model", "a model of sentencepiece, a format that is only read, or a rank file", ("tiktoken",)),
+    (".gguf", "a GGUF file", ("gguf",)),
+    (".model", "a model of sentencepiece, or a rank file", ("sentencepiece", "tiktoken")),
     (".tiktoken", "a rank file", ("tiktoken",)),
     ("tekken.json", "Mistral's format", ("tekken",)),
     (COMPILED_ENDING, "a compiled tokenizer", ("compiled",)),
@@ -57,7 +66,7 @@ def save_spec(
         target = Path(path) / TOKENIZER_JSON if format is not None and Path(path).is_dir() else path
         return _save_tokenizer_json(spec, target)
     content = format_.write(spec)
-    losses = find_losses(spec, format_, content)
+    losses = find_losses(spec, format_, content) + format_.find_approximations(spec)
     harmful_losses = [loss for loss in losses if not loss.harmless]
     if harmful_losses and not lossy:
         raise ValueError(
@@ -70,7 +79,7 @@ def save_spec(
         with atomic_write(path) as file:
             file.write(content)
     else:
-        _write_folder(content, Path(path))
+        write_folder(content, Path(path))
     return losses
 
 
@@ -78,17 +87,16 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
     """Return the format to write to a path; for None, the one that the name of the file stands for.
 
     Raises:
-        ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
+        ValueError: for a format that is not known, and for a file name that belongs to another one.
 
     """
-    format_ = get_format(choose_format(path) if format is None else format, writable=True)
+    format_ = get_format(choose_format(path) if format is None else format)
     name = Path(os.fspath(path)).name.lower()
     for ending, description, formats in _NAME_ENDINGS:
         if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
-            fix = f", or another format: {' or '.join(formats)}" if formats else ""
             raise ValueError(
                 f"path is {os.fspath(path)!r}, the name of {description}, but the format to write is {format_.name}, "
-                f"{format_.description}; give another name{fix}"
+                f"{format_.description}; give another name, or another format: {' or '.join(formats)}"
             )
     if format_.name == "huggingface" and not Path(path).is_dir():
         _check_json_name(path)
@@ -114,11 +122,9 @@ def choose_format(path: str | os.PathLike[str]) -> str:
     ('tiktoken', 'tekken', 'huggingface')
     """
     name = Path(os.fspath(path)).name.lower()
-    if name.endswith(".tiktoken"):
+    if name == TIKTOKEN_MODEL:
         return "tiktoken"
-    if name.endswith(COMPILED_ENDING):
-        return "compiled"
-    return "tekken" if name == "tekken.json" else "huggingface"
+    return next((formats[0] for ending, _, formats in _NAME_ENDINGS if name.endswith(ending)), "huggingface")
 
 
 def check_name_has_format(path: str | os.PathLike[str]) -> None:
@@ -126,7 +132,7 @@ def check_name_has_format(path: str | os.PathLike[str]) -> None:
     if check_target(path).name == "huggingface" and not os.fspath(path).lower().endswith(".json"):
         raise ValueError(
             f"target is {os.fspath(path)!r}, a name that stands for no format; name a file *.json, *.tiktoken, "
-            f"tekken.json or *.compiled, or pass to_format= one of {', '.join(list_format_names(writable=True))}"
+            f"tekken.json, *.gguf, *.model or *.compiled, or pass to_format= one of {', '.join(FORMATS)}"
         )
 
 
@@ -139,7 +145,7 @@ def _save_tokenizer_json(spec: TokenizerSpec, path: str | os.PathLike[str]) -> l
     return []
 
 
-def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
+def write_folder(content: Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a folder, which is made if only its parent exists."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path is {os.fspath(folder)!r}, a file; this format needs a folder for {', '.join(content)}")
@@ -151,9 +157,10 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
             "name another folder, or remove the file"
         )
     for name, data in content.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         with atomic_write(folder / name) as file:
             file.write(data)
-    if (folder / TOKENIZER_JSON).exists():
+    if TOKENIZER_JSON not in content and (folder / TOKENIZER_JSON).exists():
         log.warning("%s has a %s too, which programs load instead of these files", folder, TOKENIZER_JSON)
 
 
@@ -174,10 +181,21 @@ def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
 def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
     """List all differences, those of roles too; differences that are known to change no id are marked as harmless."""
     differences = [*compare(a, b, names), *compare_roles(a, b, names), *compare_chat_templates(a, b, names)]
-    spec = a if a.ignore_merges else b
     return [
-        replace(difference, harmless=merging_suffices(spec, Engine))
-        if difference.field == "ignore_merges"
-        else difference
+        replace(difference, harmless=True) if _is_harmless(difference, a, b) else difference
         for difference in differences
     ]
+
+
+def _is_harmless(difference: Difference, a: TokenizerSpec, b: TokenizerSpec) -> bool:
+    """Whether it is known that a difference between two tokenizers changes no id."""
+    if difference.harmless:
+        return True
+    if difference.field == "ignore_merges":
+        return merging_suffices(a if a.ignore_merges else b, Engine)
+    if difference.field in ("unk_token", "fuse_unk", "drop_unknown"):
+        return all(spec.model == "char" and spec.byte_fallback and has_all_bytes(spec) for spec in (a, b))
+    if difference.field == "merges":
+        merges = find_canonical_merges(a)
+        return merges is not None and merges == find_canonical_merges(b)
+    return False

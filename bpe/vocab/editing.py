@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpe.base.fast_dataclasses import replace
-from bpe.errors import check_int, describe, pluralize, short_repr
-from bpe.vocab.spec import TokenizerSpec, check_supported
+from bpe.errors import check_choice, check_int, describe, pluralize, short_repr
+from bpe.vocab.spec import ROLES, TokenizerSpec, check_supported
 from bpe.vocab.special_tokens import check_special_tokens, remove_ineffective_flags
 from bpe.vocab.symbols import build_symbol_tables, find_unk_id, find_word_symbols
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, SPECIAL, UNUSED
@@ -69,6 +69,31 @@ def append_tokens(
         token_flags=remove_ineffective_flags(flags, spec.normalizer),
         ends_word=None if ends_word is None else np.append(ends_word, np.zeros(len(names), np.bool_)),
     )
+
+
+def set_roles(spec: TokenizerSpec, roles: Mapping[str, str | None]) -> TokenizerSpec:
+    """Give roles (`ROLES`) to special tokens; None takes a role away, and roles that are not named stay.
+
+    Raises:
+        TypeError: for anything but a mapping of str to str or None.
+        ValueError: for a role that is not known, and for a token that is no special token of the tokenizer.
+
+    """
+    if not isinstance(roles, Mapping):
+        raise TypeError(f"roles is {describe(roles)}; it must map roles to special tokens: {{'pad_token': '<|pad|>'}}")
+    for role, token in roles.items():
+        check_choice("role", role, ROLES)
+        if token is not None and not isinstance(token, str):
+            raise TypeError(f"{role} is {describe(token)}; it must be the name of a special token, or None")
+        if token is not None and token not in spec.special_tokens:
+            names = list(spec.special_tokens)
+            known_names = f"they are {short_repr(names, 200)}" if names else "it has none"
+            raise ValueError(
+                f"{role} is {short_repr(token)}, which is no special token of this tokenizer ({known_names}); name one "
+                f"of them, or add it: tok.with_tokens(special=[{token!r}], roles={{{role!r}: {token!r}}})"
+            )
+    all_roles = {**spec.roles, **roles}
+    return replace(spec, roles={role: token for role in ROLES if (token := all_roles.get(role)) is not None})
 
 
 def _check_new(spec: TokenizerSpec, names: tuple[str, ...]) -> None:

@@ -39,14 +39,22 @@ def test_convert_takes_out_as_an_option_too(tokenizer_file, tmp_path, capsys):
 
 def test_names_of_other_formats_are_refused_before_any_work(tokenizer_file, tmp_path, capsys):
     out = str(tmp_path / "x.gguf")
-    message = (
-        "error: --output is .*x.gguf', the name of a GGUF file, a format that is only read, but the format to write is"
-    )
-    fails(capsys, ["convert", tokenizer_file, out], 1, message)
+    message = "error: --output is .*x.gguf', the name of a GGUF file, but the format to write is"
+    fails(capsys, ["convert", tokenizer_file, out, "--to", "tekken"], 1, message)
     assert main(["convert", tokenizer_file, out.replace("gguf", "model"), "--to", "tiktoken", "--lossy"]) == 0
     capsys.readouterr()
     (tmp_path / "corpus.txt").write_bytes(b"\xff")  # it would be refused, if it were read first
+    message = "error: OUT is .*x.gguf, a GGUF file with a tokenizer, which does not keep every tokenizer; train to a"
     fails(capsys, ["train", str(tmp_path / "corpus.txt"), "-o", out, "--vocab-size", "300"], 1, message)
+
+
+def test_convert_writes_gguf_and_sentencepiece(tokenizer_file, tmp_path, capsys):
+    gguf, model = str(tmp_path / "x.gguf"), str(tmp_path / "x.model")
+    assert main(["convert", tokenizer_file, gguf]) == 0
+    assert bpe.Tokenizer.load(gguf) == bpe.Tokenizer.load(tokenizer_file)
+    capsys.readouterr()
+    message = "error: format sentencepiece cannot hold this tokenizer: its symbols are bytes, and sentencepiece"
+    fails(capsys, ["convert", tokenizer_file, model], 1, message)
 
 
 def test_convert_lists_losses(tokenizer_file, tmp_path, capsys):

@@ -31,14 +31,16 @@ class LlamaCpp:
     """llama.cpp in a process of its own.
 
     >>> LlamaCpp().ask("model.gguf", ["a text"])  # doctest: +SKIP
-    {'plain': [[64, 2420]], 'special': [[64, 2420]], 'pieces': ['!', …]}
+    {'plain': [[64, 2420]], 'special': [[64, 2420]], 'template': [[64, 2420]], 'pieces': ['!', …]}
     """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, path: str, texts: list[str]) -> dict[str, Any]:
-        """The ids of each text without and with special tokens, and the text of each token; {"error": …} if refused.
+        """The ids of each text without and with special tokens and with the template, and the text of each token.
+
+        {"error": …} for a file that is refused.
 
         Raises:
             CrashedError: if llama.cpp aborts.
@@ -99,9 +101,9 @@ def _answer(library: Any, path: str, texts: list[str], log: list[str]) -> dict[s
     vocab = library.llama_model_get_vocab(model)
     tokens, piece = (ctypes.c_int32 * _MOST)(), ctypes.create_string_buffer(_MOST)
 
-    def ids(text: str, special: bool) -> list[int]:
+    def ids(text: str, special: bool, template: bool = False) -> list[int]:
         data = text.encode()
-        return list(tokens[: library.llama_tokenize(vocab, data, len(data), tokens, _MOST, False, special)])
+        return list(tokens[: library.llama_tokenize(vocab, data, len(data), tokens, _MOST, template, special)])
 
     def text_of(token_id: int) -> str:
         size = library.llama_token_to_piece(vocab, token_id, piece, _MOST, 0, True)
@@ -110,6 +112,7 @@ def _answer(library: Any, path: str, texts: list[str], log: list[str]) -> dict[s
     answer = {
         "plain": [ids(text, False) for text in texts],
         "special": [ids(text, True) for text in texts],
+        "template": [ids(text, True, True) for text in texts],
         "pieces": [text_of(token_id) for token_id in range(library.llama_vocab_n_tokens(vocab))],
     }
     library.llama_model_free(model)

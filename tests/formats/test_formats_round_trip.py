@@ -290,7 +290,7 @@ def test_an_invalid_tekken_is_refused(change, message, ranked, tmp_path):
 def test_what_a_format_cannot_hold_is_an_error(trained, tmp_path):
     char = bpe.train(texts=TEXTS, vocab_size=60, model="char", end_of_word="</w>", unk_token="<unk>")
     for format_ in FORMATS.values():
-        if not format_.is_writable or format_.name in ("huggingface", "compiled", "subword-nmt"):
+        if format_.name in ("huggingface", "compiled", "subword-nmt"):
             continue
         with pytest.raises(ValueError, match="cannot hold"):
             char.save(tmp_path / "x", format=format_.name, lossy=True)
@@ -311,10 +311,14 @@ def test_what_a_format_cannot_hold_is_an_error(trained, tmp_path):
 @pytest.mark.parametrize(
     ("name", "form", "message"),
     [
-        ("x.gguf", None, "the name of a GGUF file, a format that is only read, but the format to write is huggingface"),
-        ("x.GGUF", "tiktoken", "the format to write is tiktoken, a rank file, .tiktoken; give another name$"),
-        ("x.model", None, "is only read, or a rank file, but .* give another name, or another format: tiktoken$"),
-        ("x.model", "tiktoken-folder", "is only read, or a rank file, but the format to write is tiktoken-folder"),
+        ("x.gguf", "huggingface", "the name of a GGUF file, but the format to write is huggingface, a tokenizer"),
+        ("x.GGUF", "tiktoken", "is tiktoken, a rank file, .tiktoken; give another name, or another format: gguf$"),
+        (
+            "x.model",
+            "huggingface",
+            "a rank file, but .* give another name, or another format: sentencepiece or tiktoken$",
+        ),
+        ("x.model", "tiktoken-folder", "sentencepiece, or a rank file, but the format to write is tiktoken-folder"),
         ("x.tiktoken", "huggingface", "the name of a rank file, but the format to write is huggingface, a tokenizer"),
         ("tekken.json", "huggingface", "the name of Mistral's format, but .* or another format: tekken$"),
     ],

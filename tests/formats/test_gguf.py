@@ -10,7 +10,7 @@ from sentencepiece_files import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, U
 
 import bpe
 from bpe.formats import gguf
-from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
+from bpe.formats.gguf.patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
 from bpe.text.letters import list_byte_letters
 
 LETTERS = sorted(list_byte_letters())

@@ -93,8 +93,10 @@ def test_files_are_recognized(tmp_path):
     assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
     (tmp_path / "other.tiktoken").write_bytes(b"YQ== 0\n")
     assert bpe.Tokenizer.load(tmp_path, format="sentencepiece") == tok
-    with pytest.raises(ValueError, match="format is 'sentencepiece'; it must be one of"):
-        tok.save(tmp_path / "x", format="sentencepiece")
+    tok.save(tmp_path / "again.model")
+    assert bpe.Tokenizer.load(tmp_path / "again.model") == tok
+    with pytest.raises(ValueError, match="format is 'spm'; it must be one of"):
+        tok.save(tmp_path / "x", format="spm")
 
 
 def test_user_defined_pieces_are_found_first():

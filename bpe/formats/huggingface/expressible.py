@@ -32,6 +32,15 @@ CL100K, LLAMA3 = Pretokenizer("cl100k"), Pretokenizer("llama3")
 #: The bytes of white space, and of white space that is no newline, as in the patterns of both.
 _WHITE_SPACE = bytes({*WHITE_SPACE.encode()})
 _BLANKS = bytes({*WHITE_SPACE.encode()} - {*b"\r\n"})
+#: The type of a step that only models of sentencepiece have → why `tokenizers` cannot apply it.
+_REASONS = {
+    **dict.fromkeys(
+        ("bpe.CharacterMap", "bpe.CharacterMapBeside"),
+        "it has a character map of sentencepiece, which tokenizers applies to graphemes, and sentencepiece to the text",
+    ),
+    "bpe.DummyPrefix": "it puts a space before a text, but not before the user-defined pieces that it seeks, nor after "
+    "a character map has left nothing of a text; tokenizers does",
+}
 
 
 def explain_different_ids(spec: TokenizerSpec, *, has_distinct_names: bool = False) -> str | None:
@@ -86,6 +95,8 @@ def explain_refusal(spec: TokenizerSpec) -> str | None:
         part = parts.pop()
         if isinstance(part, dict):
             type_name = str(part.get("type", ""))
+            if type_name in _REASONS:
+                return _REASONS[type_name]
             if type_name.startswith("bpe."):
                 step = "a pretokenizer pattern" if type_name == "bpe.Regex" else f"the normalizer {type_name[4:]}"
                 return f"it has {step} that tokenizers cannot apply, or applies differently"

@@ -154,3 +154,15 @@ PRETOKENIZERS: Mapping[str, NamedPattern] = {
     **dict.fromkeys(NAMES_OF_LINE_PATTERNS, LINE_PATTERN),
     "mmbert": NamedPattern((r"[\n]+|▁[^\n▁]*|[^\n▁]+",)),
 }  # fmt: skip
+
+#: The values of `pre` whose published pattern llama.cpp approximates.
+APPROXIMATED_NAMES = (
+    "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2", "granite-embed-multi-97m", "tekken", "kimi-k2", "tiny_aya",
+    "cohere2moe", "superbpe", "youtu",
+)  # fmt: skip
+#: The values with which a text begins with the bos token unless the file says otherwise, and whatever it says.
+WITH_BOS_BY_DEFAULT = (
+    "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken",
+    "chameleon",
+)  # fmt: skip
+ALWAYS_WITH_BOS = ("gemma4", "granite-embed-multi-311m")

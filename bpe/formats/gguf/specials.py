@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bpe.errors import FormatError, short_repr
-from bpe.formats.sentencepiece import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
+from bpe.formats.sentencepiece.model import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
 #: Names that are control tokens: they end texts, or stand for the parts of a text to fill in.
 _CONTROL_NAMES = (

@@ -1,17 +1,14 @@
-"""The tokenizer section of a GGUF file, llama.cpp's format of models; the weights are never read.
+"""Builds a `TokenizerSpec` of the values in the header of a GGUF file.
 
-The header is a list of keys with typed values; those under `tokenizer.ggml.` describe the tokenizer. Model `gpt2` is a
-byte-level BPE, whose pretokenizer has a name (`pre`). Model `llama` is sentencepiece's BPE, with scores instead of
-merges; `gemma4` has its characters and listed merges. Ids are llama.cpp's, which applies no normalizer (the NFC of
-Qwen 2 is not in the file). Other kinds of tokenizers (`bert`, `t5`, `rwkv`) are refused by name. The patterns are in
-`gguf_patterns.py`, the special tokens in `gguf_specials.py`. Sources: ggml's gguf.md, llama.cpp's llama-vocab.cpp.
+Model `gpt2` is a byte-level BPE, whose pretokenizer has a name (`pre`). Model `llama` is sentencepiece's BPE, with
+scores instead of merges; `gemma4` has its characters and listed merges. Ids are llama.cpp's, which applies no
+normalizer (the NFC of Qwen 2 is not in the file). Other kinds of tokenizers (`bert`, `t5`, `rwkv`) are refused by name.
 """
 
 from __future__ import annotations
 
 import json
 import mmap
-import struct
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -22,18 +19,18 @@ from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
 from bpe.formats.configuration import DEFAULT_TEMPLATE
-from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS, NamedPattern
-from bpe.formats.gguf_specials import find_types, list_added_tokens
-from bpe.formats.sentencepiece import (
-    BYTE,
-    MAX_CHARS,
-    NORMAL,
-    SPACE,
-    USER_DEFINED,
-    list_all_splits,
-    recover_scored_merges,
+from bpe.formats.gguf.header import KEY_PREFIX, TEMPLATE_KEY, read_values
+from bpe.formats.gguf.patterns import (
+    ALWAYS_WITH_BOS,
+    NAMES_OF_LINE_PATTERNS,
+    PRETOKENIZERS,
+    WITH_BOS_BY_DEFAULT,
+    NamedPattern,
 )
-from bpe.formats.signatures import GGUF_MAGIC
+from bpe.formats.gguf.specials import find_types, list_added_tokens
+from bpe.formats.huggingface.steps import read_pre_tokenizer
+from bpe.formats.sentencepiece.merges import MAX_CHARS, list_all_splits, recover_scored_merges
+from bpe.formats.sentencepiece.model import BYTE, NORMAL, SPACE, USER_DEFINED
 from bpe.formats.tiktoken import parse_pattern
 from bpe.formats.tiktoken_folder import KIMI_PATTERN
 from bpe.pretokenize.patterns import NAMES
@@ -43,25 +40,13 @@ from bpe.text.letters import map_letters_to_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import AFTER_MERGING
 
-KEY_PREFIX = "tokenizer.ggml."
-#: The key of the chat template; those with names have them after another dot.
-TEMPLATE_KEY = "tokenizer.chat_template"
-#: Other keys on which a tokenizer depends.
-_OTHER_KEYS = ("general.name", "general.architecture")
-# The codes of the types of values.
-_UINT8, _INT8, _UINT16, _INT16, _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY, _UINT64, _INT64, _FLOAT64 = range(13)
-#: The code of a scalar type → its struct format.
-_SCALARS = {
-    _UINT8: "B", _INT8: "b", _UINT16: "H", _INT16: "h", _UINT32: "I", _INT32: "i", _FLOAT32: "f", _BOOL: "?",
-    _UINT64: "Q", _INT64: "q", _FLOAT64: "d",
-}  # fmt: skip
-#: The most keys, and the most items of an array that is read.
-_MAX_KEYS, _MAX_ITEMS = 1 << 20, 1 << 24
-
 #: The most line ends of a token that are merged to see whether they make it; published models have at most 31.
 _MAX_LINE_ENDS = 256
 #: Where mmBERT puts a space: before a line that does not begin with one.
 _LINE_START_PATTERN = rf"(?<![^\n])(?=[^\n{SPACE}])"
+_BYTE_LEVEL_STEP: Mapping[str, Any] = {
+    "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False,
+}  # fmt: skip
 
 #: The key with the id of a role, as ggml spells it → the role.
 ROLE_KEYS: Mapping[str, str] = {
@@ -78,96 +63,7 @@ def read(data: bytes | mmap.mmap) -> TokenizerSpec:
         FormatError: for an invalid file, one without a tokenizer, and a tokenizer that is not supported.
 
     """
-    return _build(_Header(data).read_values())
-
-
-class _Header:
-    """The header of a GGUF file: each read checks that the file is long enough."""
-
-    def __init__(self, data: bytes | mmap.mmap) -> None:
-        self.data, self.offset = data, 0
-
-    def read_values(self) -> dict[str, Any]:
-        """Read the values under `tokenizer.ggml.`, by the rest of their keys, `_OTHER_KEYS`, and chat templates."""
-        if self._read_bytes(4) != GGUF_MAGIC:
-            raise FormatError(f"it begins with {short_repr(self.data[:4])}; a GGUF file begins with {GGUF_MAGIC!r}")
-        version = self._read_scalar(_UINT32)
-        if version not in (2, 3):
-            raise FormatError(f"version {version} is not known; known are 2 and 3 (little-endian)", where="offset 4")
-        self._read_scalar(_UINT64)
-        count, values = self._read_scalar(_UINT64), {}
-        if count > _MAX_KEYS:
-            raise FormatError(f"it declares {count} keys; they must be at most {_MAX_KEYS}", where="offset 16")
-        for _ in range(count):
-            offset = self.offset
-            key = self._read_string()
-            is_needed = key.startswith((KEY_PREFIX, TEMPLATE_KEY)) or key in _OTHER_KEYS
-            value = self._read_value(self._read_scalar(_UINT32), is_needed=is_needed)
-            if is_needed:
-                if key.removeprefix(KEY_PREFIX) in values:
-                    raise FormatError(f"the key {short_repr(key)} occurs twice", where=f"offset {offset}")
-                values[key.removeprefix(KEY_PREFIX)] = value
-        return values
-
-    def _read_bytes(self, size: int) -> bytes:
-        if size > len(self.data) - self.offset:
-            n_left = len(self.data) - self.offset
-            raise FormatError(
-                f"it declares {size} bytes, and {n_left} follow; the file may be truncated",
-                where=f"offset {self.offset}",
-            )
-        self.offset += size
-        return self.data[self.offset - size : self.offset]
-
-    def _read_scalar(self, value_type: int) -> Any:
-        layout = "<" + _SCALARS[value_type]
-        return struct.unpack(layout, self._read_bytes(struct.calcsize(layout)))[0]
-
-    def _read_string(self) -> str:
-        """Read a key or a value. It may have invalid UTF-8, because an author's name, for example, changes no id."""
-        return self._read_bytes(self._read_scalar(_UINT64)).decode("utf-8", "replace")
-
-    def _read_value(self, value_type: int, *, is_needed: bool) -> Any:
-        """Read a value. An array that is not needed is skipped."""
-        if value_type in _SCALARS:
-            return self._read_scalar(value_type)
-        if value_type == _STRING:
-            return self._read_string()
-        offset = self.offset
-        if value_type != _ARRAY:
-            raise FormatError(f"value type {value_type} is not known", where=f"offset {offset}")
-        item_type, count = self._read_scalar(_UINT32), self._read_scalar(_UINT64)
-        if count > _MAX_ITEMS:
-            raise FormatError(f"an array declares {count} items; at most {_MAX_ITEMS}", where=f"offset {offset}")
-        if item_type in _SCALARS:
-            size = struct.calcsize("<" + _SCALARS[item_type])
-            content = self._read_bytes(size * count)
-            return list(struct.unpack(f"<{count}{_SCALARS[item_type]}", content)) if is_needed else None
-        if item_type != _STRING:
-            raise FormatError(f"an array of type {item_type} is not known", where=f"offset {offset}")
-        if is_needed:
-            return self._read_strings(count)
-        for _ in range(count):
-            self._read_bytes(self._read_scalar(_UINT64))
-        return None
-
-    def _read_strings(self, count: int) -> list[str]:
-        """Read strings one after the other; `_read_string` for each string would take five times as long."""
-        data, offset, unpack_size, strings = self.data, self.offset, struct.Struct("<Q").unpack_from, list[str]()
-        try:
-            for _ in range(count):
-                (size,) = unpack_size(data, offset)
-                text = data[offset + 8 : offset + 8 + size]
-                if len(text) < size:
-                    break
-                strings.append(text.decode())
-                offset += 8 + size
-        except UnicodeDecodeError as error:
-            raise FormatError(f"string {len(strings)} is not UTF-8: {error}", where=f"offset {offset}") from None
-        except struct.error:
-            pass
-        self.offset = offset
-        return strings if len(strings) == count else [*strings, self._read_string()]  # which raises
+    return _build(read_values(data))
 
 
 def _build(values: dict[str, Any]) -> TokenizerSpec:
@@ -209,12 +105,34 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
         for role, token_id in ids.items()
         if isinstance(token_id, int) and token_id in special_names
     }
-    templates = {
+    template = _read_template(values, model_name, pattern_name, len(tokens))
+    # llama.cpp ignores ids of no token, too.
+    return replace(spec, roles=roles, template=template, chat_templates=_read_chat_templates(values))
+
+
+def _read_chat_templates(values: dict[str, Any]) -> dict[str, str]:
+    """Read the chat templates: name → template."""
+    return {
         key.removeprefix(TEMPLATE_KEY).removeprefix(".") or DEFAULT_TEMPLATE: value
         for key, value in values.items()
         if (key == TEMPLATE_KEY or key.startswith(f"{TEMPLATE_KEY}.")) and isinstance(value, str)
     }
-    return replace(spec, roles=roles, chat_templates=templates)  # llama.cpp ignores ids of no token, too
+
+
+def _read_template(
+    values: dict[str, Any], model_name: str, pattern_name: object, n_tokens: int
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Read the ids that llama.cpp puts before and after a text (`add_special`), of tokens that the file names."""
+    defaults = {"bos": model_name == "llama" or pattern_name in WITH_BOS_BY_DEFAULT, "eos": False}
+    parts: list[tuple[int, ...]] = []
+    for role, default in defaults.items():
+        is_added, token_id = values.get(f"add_{role}_token", default), values.get(f"{role}_token_id")
+        if not isinstance(is_added, int):
+            raise FormatError(f"it is {short_repr(is_added)}; it must be a bool", where=f"{KEY_PREFIX}add_{role}_token")
+        if role == "bos" and model_name != "llama" and pattern_name in ALWAYS_WITH_BOS:
+            is_added = True
+        parts.append((token_id,) if is_added and isinstance(token_id, int) and 0 <= token_id < n_tokens else ())
+    return (parts[0], parts[1]) if any(parts) else None
 
 
 def _read_list(values: dict[str, Any], name: str, item_type: type, count: int | None = None) -> list[Any]:
@@ -253,13 +171,10 @@ def _build_byte_level_model(
         raise FormatError(
             f"token {short_repr(name)} is of type byte, which a byte-level model has none of; set it to normal"
         )
-    split_patterns = () if isinstance(named_pattern.patterns, str) else named_pattern.patterns
-    steps: list[dict[str, Any]] = [_describe_split(pattern) for pattern in split_patterns]
-    steps.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False})
     spec = _read_json(
         {
             "added_tokens": list_added_tokens(tokens, types, values),
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
+            "pre_tokenizer": _BYTE_LEVEL_STEP,
             "model": {
                 "type": "BPE",
                 "ignore_merges": named_pattern.ignore_merges,
@@ -268,12 +183,19 @@ def _build_byte_level_model(
             },
         }
     )
-    if isinstance(named_pattern.patterns, str):
-        name = named_pattern.patterns
-        spec = replace(spec, pretokenizer=Pretokenizer(name) if name in NAMES else parse_pattern(KIMI_PATTERN))
+    spec = replace(spec, pretokenizer=build_pretokenizer(named_pattern, is_byte_level=True))
     if named_pattern.ignore_merges:
         _check_special_names(spec)
     return replace(spec, drop_unknown=AFTER_MERGING if spec.drop_unknown else False)
+
+
+def build_pretokenizer(named_pattern: NamedPattern, *, is_byte_level: bool) -> Pretokenizer | None:
+    """Build the pretokenizer that a value of `pre` stands for."""
+    patterns = named_pattern.patterns
+    if isinstance(patterns, str):
+        return Pretokenizer(patterns) if patterns in NAMES else parse_pattern(KIMI_PATTERN)
+    steps = [*map(_describe_split, patterns), *([_BYTE_LEVEL_STEP] if is_byte_level else [])]
+    return read_pre_tokenizer({"type": "Sequence", "pretokenizers": steps})[1]
 
 
 def _check_special_names(spec: TokenizerSpec) -> None:
@@ -342,9 +264,9 @@ def _build_line_model(
         _check_line_end_tokens(tokens, merges)
     adds_spaces = pattern_name == "mmbert"
     added = list_added_tokens(tokens, types, values, None if adds_spaces else " " + SPACE)
-    pattern = PRETOKENIZERS[pattern_name].patterns[0]
-    value = _describe_characters(tokens, types, added, merges, add_prefix=False)
-    spec = _read_json({**value, "pre_tokenizer": _describe_split(pattern)})
+    pretokenizer = build_pretokenizer(PRETOKENIZERS[pattern_name], is_byte_level=False)
+    spec = _read_json(_describe_characters(tokens, types, added, merges, add_prefix=False))
+    spec = replace(spec, pretokenizer=pretokenizer)
     if adds_spaces:
         steps = normalizers.Replace(" ", SPACE), normalizers.Replace(_LINE_START_PATTERN, SPACE)
         spec = replace(spec, normalizer=normalizers.Sequence(*steps))

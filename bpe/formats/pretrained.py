@@ -1,0 +1,139 @@
+"""Writes the folder of a tokenizer that `transformers` reads: tokenizer.json, its configuration and chat templates.
+
+`AutoTokenizer.from_pretrained` of transformers 4 and 5 reads it. The configuration lists all added tokens
+(`added_tokens_decoder`), so that a special_tokens_map.json or an added_tokens.json that is in the folder already is
+ignored, by transformers and by `loading.py`. Other formats of several files, such as vocab.json: `saving.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bpe.base.fast_dataclasses import dataclass, replace
+from bpe.errors import check_choice, check_int, describe, get_log, short_repr
+from bpe.formats import huggingface
+from bpe.formats.configuration import ADDED_TOKENS_FIELD, DEFAULT_TEMPLATE, OLD_EXTRA_FIELD, write_chat_templates
+from bpe.formats.loading import read_with_configuration
+from bpe.formats.saving import compare_all, write_folder
+from bpe.formats.signatures import CHAT_TEMPLATE_FILE, CONFIG_JSON, TOKENIZER_JSON
+from bpe.vocab.spec import MATCHING_FLAGS, TokenizerSpec
+
+#: The class that reads any tokenizer.json; transformers 5 calls it TokenizersBackend, and knows this name too.
+_CLASS_NAME = "PreTrainedTokenizerFast"
+
+log = get_log()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What transformers reads from a configuration that concerns models rather than text; None for its defaults.
+
+    Attributes:
+        model_max_length: the most tokens that the model takes.
+        padding_side: "left" or "right".
+
+    """
+
+    model_max_length: int | None = None
+    padding_side: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of the configuration.
+
+        Raises:
+            TypeError, ValueError: for values that they cannot have.
+
+        """
+        fields: dict[str, Any] = {}
+        if self.model_max_length is not None:
+            fields["model_max_length"] = check_int("model_max_length", self.model_max_length, 1)
+        if self.padding_side is not None:
+            fields["padding_side"] = check_choice("padding_side", self.padding_side, ("left", "right"))
+        return fields
+
+
+def save_pretrained(
+    spec: TokenizerSpec,
+    folder: str | os.PathLike[str],
+    chat_template: str | Mapping[str, str] | None,
+    settings: Settings,
+) -> None:
+    """Write the folder; `Tokenizer.save_pretrained` documents the arguments."""
+    templates = _check_templates(spec.chat_templates if chat_template is None else chat_template)
+    spec = replace(spec, chat_templates=templates)
+    reason = huggingface.explain_refusal(spec)
+    if reason is not None:
+        raise ValueError(
+            f"transformers cannot load this tokenizer: {reason}; tok.save(path) writes a tokenizer.json that only this "
+            "package reads"
+        )
+    config = {**_make_config(spec), **settings.to_json()}
+    files = {
+        TOKENIZER_JSON: huggingface.write(spec, with_record=True),
+        CONFIG_JSON: (json.dumps(config, ensure_ascii=False, indent=2) + "\n").encode(),
+        **write_chat_templates(spec.chat_templates),
+    }
+    reread_spec = read_with_configuration(files[TOKENIZER_JSON], {CONFIG_JSON: files[CONFIG_JSON]})
+    differences = compare_all(spec, reread_spec, ("the tokenizer", "the folder"))
+    if differences:
+        raise ValueError(
+            f"a folder of transformers does not keep {'; '.join(map(str, differences))}; tok.save(path) writes a "
+            "tokenizer.json alone, which keeps everything"
+        )
+    path = Path(folder)
+    if not templates and (path / CHAT_TEMPLATE_FILE).exists():
+        message = "%s has a %s, which stays, and programs will use it; remove it, or pass chat_template="
+        log.warning(message, os.fspath(folder), CHAT_TEMPLATE_FILE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_folder(files, path)
+
+
+def _make_config(spec: TokenizerSpec) -> dict[str, Any]:
+    """Make the object of tokenizer_config.json, without the settings of models."""
+    special_names = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
+    config: dict[str, Any] = {
+        "tokenizer_class": _CLASS_NAME,
+        "clean_up_tokenization_spaces": False,
+        ADDED_TOKENS_FIELD: {
+            str(token_id): {
+                "content": name,
+                **{flag: flag in spec.token_flags.get(name, ()) for flag in MATCHING_FLAGS},
+                "special": name in special_names,
+            }
+            for name, token_id in sorted(spec.special_tokens.items(), key=lambda item: item[1])
+        },
+        **spec.roles,
+        OLD_EXTRA_FIELD: [name for name in special_names if name not in spec.roles.values()],
+    }
+    if spec.padding is not None and "pad_token" not in spec.roles:
+        config["pad_token"] = None  # else transformers takes the token that the tokenizer.json pads with
+    return config
+
+
+def _check_templates(chat_template: object) -> dict[str, str]:
+    """Return the chat templates by their names.
+
+    Raises:
+        TypeError: for anything but a str, or a mapping of str to str.
+        ValueError: for a name that cannot be that of a file.
+
+    """
+    templates = {DEFAULT_TEMPLATE: chat_template} if isinstance(chat_template, str) else chat_template
+    if not isinstance(templates, Mapping) or not all(
+        isinstance(name, str) and isinstance(template, str) for name, template in templates.items()
+    ):
+        raise TypeError(
+            f"chat_template is {describe(chat_template)}; it must be a str, the template, or map names to templates"
+        )
+    for name in templates:
+        if re.fullmatch(r"\w[\w.-]*", name) is None:
+            raise ValueError(
+                f"chat_template has the name {short_repr(name)}, which is a part of a file's name; it must have only "
+                "letters, digits, '_', '-' and '.'"
+            )
+    return dict(templates)
