@@ -17,12 +17,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bpe.errors import short_repr
+from bpe.vocab.spec import DEFAULT_TEMPLATE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: The template that is used where none is named, and the one for calls with tools.
-DEFAULT_NAME, TOOLS_NAME = "default", "tool_use"
+#: The name of the template for calls with tools.
+TOOLS_TEMPLATE = "tool_use"
 #: The oldest jinja2 without known ways out of its sandbox.
 MIN_JINJA = (3, 1, 6)
 #: Start and end of what the assistant says, in characters of the rendered text.
@@ -108,7 +109,7 @@ def choose_template(templates: Mapping[str, str], name_or_source: str | None, ha
                 "a template of Jinja"
             )
         return templates.get(name_or_source, name_or_source)
-    name = TOOLS_NAME if has_tools and TOOLS_NAME in templates else DEFAULT_NAME
+    name = TOOLS_TEMPLATE if has_tools and TOOLS_TEMPLATE in templates else DEFAULT_TEMPLATE
     if name not in templates:
         raise ValueError(
             f"there is no default chat template ({known_names}); pass chat_template=, or load the folder that has the "

@@ -20,13 +20,12 @@ from bpe.data.journal import crash_point
 from bpe.data.manifest import MANIFEST_NAME, Manifest
 from bpe.data.writing import gather_batches, mark_unfinished, remove_later_shards, remove_shards, write_batches
 from bpe.errors import FormatError, short_repr
+from bpe.formats.signatures import TOKENIZER_JSON
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import Allowed
 
 #: The field of a record with the schemas of tools, if it has one.
 TOOLS_FIELD = "tools"
-#: The name of the tokenizer's copy in the output folder.
-TOKENIZER_NAME = "tokenizer.json"
 
 
 def encode_chats(
@@ -88,8 +87,8 @@ def encode_chats(
         try:
             if is_resumed:
                 remove_later_shards(out, shard_format, len(shards), masks=True)
-            tokenizer.save(out / TOKENIZER_NAME)
-            facts = {"fingerprint": tokenizer.fingerprint, "file": TOKENIZER_NAME}
+            tokenizer.save(out / TOKENIZER_JSON)
+            facts = {"fingerprint": tokenizer.fingerprint, "file": TOKENIZER_JSON}
             manifest = Manifest(
                 shard_format.name, dtype.name, tuple(shards), True, facts, {}, header["options"] | {"chats": plan},
                 reader.n_skipped,

@@ -44,13 +44,12 @@ from bpe.data.plan import (
 )
 from bpe.data.shuffling import BUCKETS_FOLDER
 from bpe.errors import FormatError, check_choice, check_int, check_unicode, get_log, pluralize, short_repr
+from bpe.formats.signatures import TOKENIZER_JSON
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_tokens import Allowed, sort_names
 
 log = get_log()
 
-#: The name of the tokenizer's copy in the output folder.
-TOKENIZER_NAME = "tokenizer.json"
 #: Sources of about this many bytes of text or less are read before the work, to see that both splits have documents.
 _MAX_CHECKED_BYTES = 16 << 20
 #: The fewest bytes of text for which several threads write.
@@ -293,7 +292,7 @@ class _ShardJob:
         journal = Journal(
             self._out,
             {**self._header, "modified": times},
-            disposable_names=(TOKENIZER_NAME, BUCKETS_FOLDER),
+            disposable_names=(TOKENIZER_JSON, BUCKETS_FOLDER),
             fingerprint_beginning=partial(fingerprint_beginning, self._sources),
         )
         try:
@@ -311,8 +310,8 @@ class _ShardJob:
 
     def _save_tokenizer(self) -> None:
         """Write the copy of the tokenizer, if it is not there."""
-        if not (self._out / TOKENIZER_NAME).exists():
-            self._tokenizer.save(self._out / TOKENIZER_NAME)
+        if not (self._out / TOKENIZER_JSON).exists():
+            self._tokenizer.save(self._out / TOKENIZER_JSON)
 
     def _read_finished(self) -> Manifest:
         """Read the manifest of a finished folder, and check that the folder is of the same call."""
@@ -359,7 +358,7 @@ class _ShardJob:
             plan.format.name,
             str(plan.dtype),
             tuple(entries),
-            tokenizer={"fingerprint": plan.fingerprint, "file": TOKENIZER_NAME},
+            tokenizer={"fingerprint": plan.fingerprint, "file": TOKENIZER_JSON},
             sources=self._header["sources"],
             options=self._header["options"],
             skipped=max((step.get("skipped", 0) for step in journal.steps), default=0),

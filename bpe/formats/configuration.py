@@ -20,7 +20,7 @@ from bpe.formats.signatures import (
     CONFIG_JSON,
     SPECIAL_MAP_JSON,
 )
-from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec, make_flags
+from bpe.vocab.spec import DEFAULT_TEMPLATE, MATCHING_FLAGS, ROLES, TokenizerSpec, make_flags
 
 if TYPE_CHECKING:
     from bpe.formats.huggingface.added_tokens import FileToken
@@ -31,8 +31,6 @@ log = get_log()
 OLD_EXTRA_FIELD, EXTRA_FIELD = "additional_special_tokens", "extra_special_tokens"
 #: The field with the ids of added tokens, and that with the tokens which have names of their own.
 ADDED_TOKENS_FIELD, MODEL_TOKENS_FIELD = "added_tokens_decoder", "model_specific_special_tokens"
-#: The name of the chat template that is used by default.
-DEFAULT_TEMPLATE = "default"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
 _NO_LIMIT = 10**20
 

@@ -17,11 +17,11 @@ from typing import Any
 from bpe.base.fast_dataclasses import dataclass, replace
 from bpe.errors import check_choice, check_int, describe, get_log, short_repr
 from bpe.formats import huggingface
-from bpe.formats.configuration import ADDED_TOKENS_FIELD, DEFAULT_TEMPLATE, OLD_EXTRA_FIELD, write_chat_templates
+from bpe.formats.configuration import ADDED_TOKENS_FIELD, OLD_EXTRA_FIELD, write_chat_templates
 from bpe.formats.loading import read_with_configuration
 from bpe.formats.saving import compare_all, write_folder
 from bpe.formats.signatures import CHAT_TEMPLATE_FILE, CONFIG_JSON, TOKENIZER_JSON
-from bpe.vocab.spec import MATCHING_FLAGS, TokenizerSpec
+from bpe.vocab.spec import DEFAULT_TEMPLATE, MATCHING_FLAGS, TokenizerSpec
 
 #: The class that reads any tokenizer.json; transformers 5 calls it TokenizersBackend, and knows this name too.
 _CLASS_NAME = "PreTrainedTokenizerFast"

@@ -34,6 +34,8 @@ NO_ROLES: Mapping[str, str] = MappingProxyType({})
 NO_TEMPLATES: Mapping[str, str] = MappingProxyType({})
 #: The roles that a special token may have, by the names of the fields of `transformers`.
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+#: The name of the chat template that is used by default.
+DEFAULT_TEMPLATE = "default"
 #: The flags that say where a special token is found, in the order in which files list them. "ordinary" is a flag, too.
 MATCHING_FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 

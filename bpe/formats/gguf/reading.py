@@ -18,7 +18,6 @@ import numpy as np
 from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
-from bpe.formats.configuration import DEFAULT_TEMPLATE
 from bpe.formats.gguf.header import KEY_PREFIX, TEMPLATE_KEY, read_values
 from bpe.formats.gguf.patterns import (
     ALWAYS_WITH_BOS,
@@ -37,7 +36,8 @@ from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers
 from bpe.text.letters import map_letters_to_bytes
-from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.spec import DEFAULT_TEMPLATE, TokenizerSpec
+from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import AFTER_MERGING
 
 #: The most line ends of a token that are merged to see whether they make it; published models have at most 31.
@@ -226,9 +226,8 @@ def _describe_characters(
     add_prefix: bool,
 ) -> dict[str, Any]:
     """Return the JSON of a model of characters, in which U+2581 stands for a space."""
-    byte_names = [f"<0x{byte:02X}>" for byte in range(256)]
     byte_tokens = {token for token, token_id in tokens.items() if types[token_id] == BYTE}
-    if byte_tokens and byte_tokens != tokens.keys() & set(byte_names):
+    if byte_tokens and byte_tokens != tokens.keys() & set(BYTE_NAMES):
         raise FormatError(
             f"it has {pluralize(len(byte_tokens), 'token')} of type byte, which are not those from <0x00> to <0xFF>; "
             "make it so"

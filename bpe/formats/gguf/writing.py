@@ -9,20 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from bpe.base.fast_dataclasses import replace
-from bpe.formats.configuration import DEFAULT_TEMPLATE
 from bpe.formats.gguf.header import KEY_PREFIX, TEMPLATE_KEY, write_values
-from bpe.formats.gguf.patterns import (
-    APPROXIMATED_NAMES,
-    NAMES_OF_LINE_PATTERNS,
-    PRETOKENIZERS,
-)
+from bpe.formats.gguf.patterns import APPROXIMATED_NAMES, NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
 from bpe.formats.gguf.reading import ROLE_KEYS, build_pretokenizer
 from bpe.formats.sentencepiece.merges import make_scores
 from bpe.formats.sentencepiece.model import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, USER_DEFINED
 from bpe.text.letters import spell_token_in_letters
 from bpe.vocab.comparing import Difference
 from bpe.vocab.output_steps import ByteFallback
-from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.spec import DEFAULT_TEMPLATE, TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import ORDINARY, UNUSED
 

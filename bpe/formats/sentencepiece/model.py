@@ -6,6 +6,7 @@ Source: sentencepiece_model.proto.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import starmap
 
 from bpe.errors import FormatError
 from bpe.formats.sentencepiece.protobuf import Value, iterate_fields, read_float, write_field
@@ -159,9 +160,9 @@ def serialize_model(model: SentencePieceModel) -> bytes:
         (_MODEL_TYPE, _BPE),
         (_VOCAB_SIZE, len(model.pieces)),
         (_BYTE_FALLBACK, model.byte_fallback),
-        *((number, ids.get(model.roles[role], _NO_ID)) for number, role in _ROLE_IDS.items()),
+        *((setting, ids.get(model.roles[role], _NO_ID)) for setting, role in _ROLE_IDS.items()),
         (_UNK_SURFACE, model.unk_surface),
-        *((number, model.roles[role]) for number, (role, _) in _ROLES.items()),
+        *((setting, model.roles[role]) for setting, (role, _) in _ROLES.items()),
     ]
     normalizer_fields: list[tuple[int, int | str | bytes]] = [
         (_NORMALIZER_NAME, "user_defined" if model.charsmap else "identity"),
@@ -170,6 +171,6 @@ def serialize_model(model: SentencePieceModel) -> bytes:
         (_REMOVE_SPACES, model.remove_spaces),
         (_ESCAPE_SPACES, model.escape_spaces),
     ]
-    parts.append(write_field(_TRAINER_SPEC, b"".join(write_field(*each) for each in trainer_fields)))
-    parts.append(write_field(_NORMALIZER_SPEC, b"".join(write_field(*each) for each in normalizer_fields)))
+    parts.append(write_field(_TRAINER_SPEC, b"".join(starmap(write_field, trainer_fields))))
+    parts.append(write_field(_NORMALIZER_SPEC, b"".join(starmap(write_field, normalizer_fields))))
     return b"".join(parts)

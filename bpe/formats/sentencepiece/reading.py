@@ -39,6 +39,7 @@ from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, Dumm
 from bpe.vocab.editing import ADDED_FLAGS
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import remove_ineffective_flags
+from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 
@@ -146,9 +147,8 @@ def _check_model(model: SentencePieceModel) -> None:
         raise FormatError(
             "a user-defined piece has the character U+0000, beside a character map; this is not supported"
         )
-    byte_names = {f"<0x{byte:02X}>" for byte in range(256)}
     byte_pieces = {piece for piece, piece_type in zip(model.pieces, model.types, strict=True) if piece_type == BYTE}
-    if byte_pieces and byte_pieces != byte_names:
+    if byte_pieces and byte_pieces != set(BYTE_NAMES):
         raise FormatError(f"it has {pluralize(len(byte_pieces), 'byte piece')}; they must be <0x00> to <0xFF>")
     if model.byte_fallback != bool(byte_pieces):
         raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
