@@ -39,19 +39,20 @@ def main(args: argparse.Namespace) -> int:
     """Run the demonstration; return the exit status."""
     check_files(args)
     colour = use_colour(sys.stdout)
-    figures: dict[str, Any] = {}
-    lines: list[str] = []
-    is_identical = run(
-        lines.append if args.json else partial(print_line, styled=True),
+    figures = run(
+        _ignore if args.json else partial(print_line, styled=True),
         vocab_size=args.vocab_size,
         output=args.output,
         colour=colour,
         threads=args.threads,
-        figures=figures,
     )
     if args.json:
         print_json(figures)
-    return 0 if is_identical else 1
+    return 0 if figures["same"] else 1
+
+
+def _ignore(line: str) -> None:
+    """Write nothing."""
 
 
 def page() -> str:
@@ -75,8 +76,7 @@ def run(
     output: str | Path | None = None,
     colour: bool = False,
     threads: int | None = None,
-    figures: dict[str, Any] | None = None,
-) -> bool:
+) -> dict[str, Any]:
     """Run the demonstration and report each step.
 
     Args:
@@ -85,10 +85,10 @@ def run(
         output: the path of tokenizer.json; None for a temporary folder, which is deleted at the end.
         colour: show tokens with coloured backgrounds instead of separators.
         threads: the number of threads; None for one per core.
-        figures: is filled with the result by the keys of `bpe demo --json`.
 
     Returns:
-        Whether the loaded tokenizer gave the same ids as the trained one, and decoding returned the texts.
+        the result by the keys of `bpe demo --json`; "same" is whether the loaded tokenizer gave the same ids as the
+        trained one, and decoding returned the texts.
 
     Raises:
         ValueError: for a vocabulary size under 256.
@@ -114,28 +114,25 @@ def run(
     for line in SAMPLE_LINES:
         write("  " + render(tokenizer.tokens(line), colour=colour))
 
-    n_tokens = len(batch.ids)
-    write(f"\nEncode: {n_tokens:,} tokens, {_count_bytes(documents) / n_tokens:.2f} bytes per token.")
+    n_bytes, n_tokens = _count_bytes(documents), len(batch.ids)
+    write(f"\nEncode: {n_tokens:,} tokens, {n_bytes / n_tokens:.2f} bytes per token.")
     write(f"Speed: training {training:.1f} MB/s, encoding {encoding:.1f} MB/s, decoding {decoding:.1f} MB/s.")
     has_same_ids = trained.encode_batch(documents, threads=threads) == batch
-    if figures is not None:
-        figures |= {
-            "same": has_same_ids and decoded == documents,
-            "vocab_size": tokenizer.vocab_size,
-            "bytes": _count_bytes(documents),
-            "tokens": n_tokens,
-            "bytes_per_token": _count_bytes(documents) / n_tokens,
-            "megabytes_per_second": {"training": training, "encoding": encoding, "decoding": decoding},
-        }
     if not has_same_ids:
         write("Compare: the loaded tokenizer gives OTHER ids than the one that was trained.")
-        return False
-    if decoded != documents:
+    elif decoded != documents:
         index = list(map(eq, decoded, documents)).index(False)
         write(f"Compare: decoding gives ANOTHER text than the one that was encoded (document {index}).")
-        return False
-    write("Compare: decoding gives every document back, character for character.")
-    return True
+    else:
+        write("Compare: decoding gives every document back, character for character.")
+    return {
+        "same": has_same_ids and decoded == documents,
+        "vocab_size": tokenizer.vocab_size,
+        "bytes": n_bytes,
+        "tokens": n_tokens,
+        "bytes_per_token": n_bytes / n_tokens,
+        "megabytes_per_second": {"training": training, "encoding": encoding, "decoding": decoding},
+    }
 
 
 def _reload(write: Callable[[str], None], trained: bpe.Tokenizer, output: str | Path | None) -> bpe.Tokenizer:

@@ -59,7 +59,7 @@ def test_demo_without_python_s_help_texts(monkeypatch, capsys):
 
 def test_demo_in_colour():
     lines = []
-    assert demo.run(lines.append, vocab_size=400, colour=True)
+    assert demo.run(lines.append, vocab_size=400, colour=True)["same"]
     assert any("\x1b[" in line for line in lines)
 
 
