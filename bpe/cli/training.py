@@ -112,8 +112,8 @@ def _make_corpus_arguments(
     return {"files": None, "counts": WordCounts.from_text(args.counts, **used_settings)}
 
 
-def _describe_tokenizer(tokenizer: bpe.Tokenizer) -> dict[str, Any]:
-    """Return what texts are split into words by, by the names of arguments."""
+def _list_word_settings(tokenizer: bpe.Tokenizer) -> dict[str, Any]:
+    """List what decides the words of a text, by the names of arguments of `bpe.count_words`."""
     return {
         "pretokenizer": tokenizer.pretokenizer,
         "normalizer": tokenizer.normalizer,
@@ -197,7 +197,7 @@ def extend(args: argparse.Namespace) -> None:
     sources = _open_corpus(args, *check_tokenizers(args.tokenizer))
     check_target(args.output)
     tokenizer = load_tokenizer(args, args.tokenizer)
-    settings = _describe_tokenizer(tokenizer)
+    settings = _list_word_settings(tokenizer)
     counts = _make_corpus_arguments(args, sources, settings)["counts"]
     if counts is None:
         counts = bpe.count_words(files=sources, **settings, threads=args.threads, progress=not args.quiet)
@@ -215,7 +215,7 @@ def extend(args: argparse.Namespace) -> None:
 
 
 def _log_size(result: bpe.Tokenizer, original: bpe.Tokenizer, path: str) -> None:
-    log.info("%s, before %d: %s", pluralize(result.vocab_size, "token"), original.vocab_size, path)
+    log.info("%s instead of %d: %s", pluralize(result.vocab_size, "token"), original.vocab_size, path)
 
 
 def truncate(args: argparse.Namespace) -> None:
@@ -225,11 +225,11 @@ def truncate(args: argparse.Namespace) -> None:
     tokenizer = load_tokenizer(args, args.input)
     smaller_tokenizer, remap = tokenizer.truncate_vocab(args.vocab_size, renumber=not args.keep_ids)
     smaller_tokenizer.save(args.output)
-    write_remap(args, remap)
+    _write_remap(args, remap)
     _log_size(smaller_tokenizer, tokenizer, args.output)
 
 
-def write_remap(args: argparse.Namespace, remap: NDArray[np.int32]) -> None:
+def _write_remap(args: argparse.Namespace, remap: NDArray[np.int32]) -> None:
     """Write the new id of each old one to the file of --remap."""
     if args.remap is not None:
         with atomic_write(args.remap) as file:
@@ -240,9 +240,9 @@ def prune(args: argparse.Namespace) -> None:
     """Save a tokenizer without the tokens that a corpus needs least."""
     sources = _open_corpus(args, *check_tokenizers(args.tokenizer))
     tokenizer = load_tokenizer(args, args.tokenizer)
-    corpus = _make_corpus_arguments(args, sources, _describe_tokenizer(tokenizer))
+    corpus = _make_corpus_arguments(args, sources, _list_word_settings(tokenizer))
     pruned_tokenizer, remap = bpe.prune(tokenizer, args.vocab_size, **corpus, threads=args.threads)
     pruned_tokenizer.save(args.output)
-    write_remap(args, remap)
+    _write_remap(args, remap)
     log_skipped(sources)
-    log.info("%s of %d: %s", pluralize(pruned_tokenizer.vocab_size, "token"), tokenizer.vocab_size, args.output)
+    _log_size(pruned_tokenizer, tokenizer, args.output)
