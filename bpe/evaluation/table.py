@@ -153,7 +153,7 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None, *
     heading_lines = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
         f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
-        + (f", {len(corpora)} corpora" if corpora else "")
+        + (f", {len(corpora)} {'corpus' if len(corpora) == 1 else 'corpora'}" if corpora else "")
     ]
     legend = "↑ higher is better, ↓ lower is better"
     if n_more:
