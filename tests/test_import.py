@@ -138,6 +138,8 @@ while True:
         break
     except KeyboardInterrupt:
         pass
+    except RuntimeError as error:  # of a __set_name__ that was interrupted, before Python 3.12
+        assert isinstance(error.__cause__, KeyboardInterrupt)
 print("done")
 """
         assert run(program) == "done\n", moment
