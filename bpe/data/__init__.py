@@ -8,9 +8,8 @@ functions that need them. The files, in the order in which data meets them:
 - `manifest.py` `manifest.json`: counts, dtype, checksums, tokenizer, sources; `merge_manifests` makes one of parts;
 - `encoding.py` from sources to shards (`encode_shards`) by a plan (`plan.py`): `bpe.corpus` reads, the engine encodes,
   `grouping.py` groups documents, `outputs.py` writes them, shuffled ones by way of the buckets of `shuffling.py`;
-  beside them the journal (`journal.py`), whose records `journal_checks.py` checks; `verifying.py`; `extending.py` adds
-  documents to a finished folder;
-- `chats.py` conversations to shards with loss masks, by chat templates;
+  beside them the journal (`journal.py`), whose records `journal_checks.py` checks; `verifying.py`;
+- `extending.py` documents added to finished shards; `chats.py` conversations to shards with loss masks;
 - `writing.py` shards of documents that are ids already (`write_shards`), with loss masks if wanted;
 - `finding.py` and `shards.py` a folder or file of any format, memory-mapped (`TokenShards`);
 - `converting.py` from one format to another (`convert_shards`);
