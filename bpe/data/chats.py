@@ -18,6 +18,7 @@ from bpe.corpus.sources import Sources
 from bpe.data.formats.shard_format import ShardFormat
 from bpe.data.journal import crash_point
 from bpe.data.manifest import MANIFEST_NAME, Manifest
+from bpe.data.plan import check_sizes
 from bpe.data.writing import gather_batches, mark_unfinished, remove_later_shards, remove_shards, write_batches
 from bpe.errors import FormatError, short_repr
 from bpe.formats.signatures import TOKENIZER_JSON
@@ -33,7 +34,6 @@ def encode_chats(
     tokenizer: Tokenizer,
     out: Path,
     field: str,
-    *,
     shard_format: ShardFormat,
     shard_size: int | None,
     allowed_special: Allowed,
@@ -65,6 +65,7 @@ def encode_chats(
             f"{other.name} is read as {other.format}; with messages=, sources must be JSON Lines, with a conversation "
             'in each line: pass Sources(…, format="jsonl") for another name'
         )
+    shard_size, _ = check_sizes(shard_format, shard_size, shards=None, seed=None)
     template = choose_template(tokenizer.spec.chat_templates, None, False)
     shard_format.name_files("", masks=True)  # refuses a format without masks
     plan = {

@@ -24,6 +24,7 @@ from bpe.corpus._listing import FileMeasurer
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
+from bpe.data.chats import encode_chats
 from bpe.data.extending import add_shards
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.files import WriterThreads
@@ -139,18 +140,13 @@ def encode_shards(
     n_threads = resolve_threads(threads)
     shard_format = SHARD_FORMATS[check_choice("format", format, tuple(SHARD_FORMATS))]
     if messages is not None:
-        from bpe.data.chats import encode_chats
-
         given = {"append": append, "prepend": prepend, "shards": shards, "seed": seed, "rank": rank, "world": world}
         _refuse_with_messages({**given, "validation": validation or None, "extend": extend or None})
-        size = check_sizes(shard_format, shard_size, None, None)[0]
         return encode_chats(
-            sources, tokenizer, Path(out), messages, shard_format=shard_format, shard_size=size,
-            allowed_special=allowed_special, progress=progress,
-        )  # fmt: skip
+            sources, tokenizer, Path(out), messages, shard_format, shard_size, allowed_special, progress
+        )
     bos_eos = find_bos_eos(tokenizer, shard_format, prepend, append)
-    part = check_part(rank, world)
-    seed = None if seed is None else check_int("seed", seed, 0)
+    part, seed = check_part(rank, world), None if seed is None else check_int("seed", seed, 0)
     shard_size, n_shards = check_sizes(shard_format, shard_size, shards, seed)
     names = sort_names(allowed_special)
     allowed = tokenizer._engine.specials.resolve_allowed(names)
