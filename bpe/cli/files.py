@@ -48,8 +48,6 @@ def check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
 
     _check_stdin(args, paths)
     for path in paths:
-        if path == getattr(args, "tokenizer", None) and os.path.isdir(path):
-            continue  # a folder of a tokenizer's files, which may have chat templates
         if path != "-" and not stat.S_ISFIFO(os.stat(path).st_mode):
             check_device(path)
             with open(path, "rb"):

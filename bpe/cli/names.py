@@ -75,18 +75,20 @@ def is_name(text: str) -> bool:
     >>> is_name("gpt-4o"), is_name("Qwen/Qwen3-8B"), is_name("cl100k"), is_name("out/tokenizer.json")
     (True, True, False, False)
     """
-    return find_encoding(text) is not None or is_repository(text)
+    return find_encoding(text) is not None or _is_repository(text)
 
 
-def is_repository(text: str) -> bool:
+def _is_repository(text: str) -> bool:
     """Whether a text has the form of a repository's name."""
     return _REPOSITORY.fullmatch(text) is not None and not text.lower().endswith(_FILE_ENDINGS)
 
 
 def find_encoding(name: str) -> str | None:
     """Find the encoding of OpenAI's that a name stands for, its own or that of a model; None for any other name."""
-    if name in ENCODINGS or name.lower().endswith(_FILE_ENDINGS):
-        return name if name in ENCODINGS else None
+    if name in ENCODINGS:
+        return name
+    if name.lower().endswith(_FILE_ENDINGS):
+        return None
     from bpe.named.registry import encoding_name_for_model
 
     try:
@@ -104,7 +106,7 @@ def is_available(args: argparse.Namespace, name: str) -> bool:
     """Whether something that is no path is a tokenizer's name: a known one, or a repository that can be loaded."""
     if find_encoding(name) is not None:
         return True
-    if not is_repository(name):
+    if not _is_repository(name):
         return False
     from bpe.named.hub import is_cached
 

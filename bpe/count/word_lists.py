@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from bpe.base.utf8 import read_file
 from bpe.errors import COUNT_LIMIT, FormatError, get_log, short_repr
+from bpe.pretokenize.patterns import NAMES
 
 if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
 
-#: The pretokenizers whose words have the space before them.
-_LEADING_SPACE_NAMES = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "deepseek_v3", "starcoder")
+#: The published patterns that drop white space; words of the others have the space before them.
+_NAMES_WITHOUT_SPACES = ("clip", "whitespace")
 
 
 def read_word_list(path: PathLike) -> list[tuple[str, int]]:
@@ -47,7 +48,8 @@ def read_word_list(path: PathLike) -> list[tuple[str, int]]:
 
 def warn_of_missing_spaces(name: str | None, words: Sequence[str], path: PathLike) -> None:
     """Warn if no word has a space before it, although words have one with the pretokenizer of that name."""
-    if name in _LEADING_SPACE_NAMES and len(words) > 1 and not any(" " in word for word in words):
+    has_spaces = name in NAMES and name not in _NAMES_WITHOUT_SPACES
+    if has_spaces and len(words) > 1 and not any(" " in word for word in words):
         get_log("bpe.wordcounts").warning(
             "%s: no word has a space before it, and words within a text have one with the pretokenizer %s; write "
             "' low' for those, or take the pretokenizer metaspace, or whitespace with an end-of-word mark",

@@ -34,7 +34,7 @@ ROWS = (
     ("tokens with an inner space", "inner_space_tokens", "%"),
 )
 #: The metrics that are shown only on request.
-MORE = (
+_SELDOM_NEEDED = (
     "characters_per_token",
     "renyi_efficiency_observed",
     "shannon_efficiency",
@@ -46,7 +46,7 @@ MORE = (
     "inner_space_tokens",
 )
 #: What a reader should know to judge the figures.
-EXPLANATION = (
+_EXPLANATION = (
     "What these figures say: with more bytes per token, a model reads the same text in fewer steps. Words that are cut "
     "and characters that are split are usually harder to learn. A high Rényi efficiency means that tokens are used "
     "evenly. A larger vocabulary nearly always takes fewer tokens, so compare vocabularies of one size. Figures in "
@@ -134,7 +134,7 @@ def measure_width(text: str) -> int:
 def format_table(results: Sequence[TokenizerResult], width: int | None = None, *, show_all: bool = False) -> str:
     """Format the whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison.
 
-    It fits in `width` columns, if that is possible. The metrics of MORE are left out unless `show_all`.
+    It fits in `width` columns, if that is possible. The metrics that are seldom needed are left out unless `show_all`.
     """
     corpora = list(results[0].corpora)
     dicts = [result.to_dict() for result in results]
@@ -146,7 +146,7 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None, *
     n_more = 0
     for heading, name, style in ROWS:
         if _is_shown(name, results) and any(result.total[name] is not None for result in results):
-            if name in MORE and not show_all:
+            if name in _SELDOM_NEEDED and not show_all:
                 n_more += 1
             else:
                 rows.append([heading, *(format_with_interval(result.total, name, style) for result in results)])
@@ -165,7 +165,7 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None, *
             for heading, name, style in ROWS
             if name in BY_CORPUS and _is_shown(name, results)
         ]
-    parts.append(_wrap(EXPLANATION, width))
+    parts.append(_wrap(_EXPLANATION, width))
     parts += ["\n".join(_wrap(line, width) for line in text.split("\n")) for text in compare_results(results)]
     if total.resampled is None and results[0].settings.resamples:
         parts.append(

@@ -10,6 +10,7 @@ import pytest
 import bpe
 from bpe.cli import main
 from bpe.errors import FormatError
+from bpe.pretokenize.patterns import NAMES
 
 WORDS = {"low": 5, "lower": 2, "newest": 6, "widest": 3, "뜻": 3}
 
@@ -73,6 +74,14 @@ def test_words_without_spaces_get_a_warning(tmp_path: Path, caplog: pytest.LogCa
     path.write_text("low\t5\n low\t2\n")
     assert dict(bpe.WordCounts.from_text(path, "gpt2").items()) == {b"low": 5, b" low": 2}
     assert not caplog.messages
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_patterns_that_keep_spaces_get_the_warning(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text("low\t5\nlower\t2\n")
+    bpe.WordCounts.from_text(path, name)
+    assert bool(caplog.messages) == (bpe.Pretokenizer(name).split(" low") == [" low"])
 
 
 def test_commands_take_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
