@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bpe.errors import short_repr
+from bpe.errors import raise_if_of_signal_handler, short_repr
 from bpe.vocab.spec import DEFAULT_TEMPLATE
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class ChatTemplate:
         except RecursionError:
             raise ValueError("the chat template recurses too deeply for these messages; use another template") from None
         except Exception as error:  # a template may do anything that Python's types can
+            raise_if_of_signal_handler(error)
             raise ValueError(f"the chat template refuses these messages: {error}") from error
         finally:
             self._tracked_spans.reset(token)

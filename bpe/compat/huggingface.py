@@ -50,7 +50,7 @@ from bpe.compat.state import (
     read_model,
 )
 from bpe.compat.stream_texts import StreamTexts
-from bpe.errors import as_format_error, check_int, describe, short_repr
+from bpe.errors import as_format_error, check_int, describe, raise_if_of_signal_handler, short_repr
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 from bpe.vocab.output_steps import Padding, Truncation
@@ -723,6 +723,7 @@ def _read_component(name: str, component: Any) -> bytes | None:
     try:
         state: bytes = component.__getstate__()
     except Exception as error:  # noqa: BLE001  # tokenizers raises Exception itself
+        raise_if_of_signal_handler(error)
         raise TypeError(
             f"{name} is a {type(component).__name__} written in Python, which a tokenizer.json cannot hold ({error}); "
             "use the components of `tokenizers`, or its Tokenizer"

@@ -36,7 +36,7 @@ from bpe.compat.transformers_calls import (
     with_backend,
 )
 from bpe.compat.transformers_chats import make_chat_method
-from bpe.errors import describe, get_log, pluralize
+from bpe.errors import describe, get_log, pluralize, raise_if_of_signal_handler
 
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
 
@@ -474,6 +474,7 @@ def _verify(tokenizer: Any, original_methods: dict[str, Any]) -> AccelerationSta
             state.compat.cache_prompts(max_bytes)
         _compare(tokenizer, state, original_methods)
     except Exception as error:  # noqa: BLE001  # whatever goes wrong, the tokenizer's own methods remain
+        raise_if_of_signal_handler(error)
         state.result.encoding = state.result.decoding = False
         state.decoding = None
         state.result.reasons.append(f"{type(error).__name__}: {error}")

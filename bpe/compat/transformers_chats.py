@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from bpe.compat._calls import REASONING_FIELDS, copy_messages
+from bpe.errors import raise_if_of_signal_handler
 
 #: The options of `apply_chat_template`, and the defaults that this module knows.
 _DEFAULTS: dict[str, Any] = {
@@ -76,7 +77,8 @@ def _apply(tokenizer: Any, conversation: Any, options: dict[str, Any]) -> Any:
         }  # fmt: skip
         context = environment.context_class(environment, names, compiled.name, compiled.blocks, globals=shared)
         text: str = environment.concat(compiled.root_render_func(context))
-    except Exception:  # noqa: BLE001  # transformers renders again, and says where in the template the error is
+    except Exception as error:  # noqa: BLE001  # transformers renders again, and says where in the template it is
+        raise_if_of_signal_handler(error)
         return None
     if not tokenize:
         return text

@@ -30,7 +30,15 @@ from pathlib import Path
 from typing import Any
 
 from bpe.base.atomic_files import atomic_write, sync_folder
-from bpe.errors import FormatError, add_file_name, get_log, ignore_system_errors, pluralize, short_repr
+from bpe.errors import (
+    FormatError,
+    add_file_name,
+    get_log,
+    ignore_system_errors,
+    pluralize,
+    raise_if_of_signal_handler,
+    short_repr,
+)
 from bpe.formats.schema import parse_json
 
 fcntl: Any  # None on Windows
@@ -103,7 +111,8 @@ def _lock(out: Path) -> int:
             raise ValueError(
                 f"another process is writing to {out}; wait until it ends, or name another folder"
             ) from None
-        except OSError:  # a file system without locks
+        except OSError as error:  # a file system without locks
+            raise_if_of_signal_handler(error)
             return descriptor
         if os.fstat(descriptor).st_nlink:  # else the file was removed by its owner after it was opened here
             return descriptor

@@ -32,7 +32,7 @@ from bpe.data.manifest import (
 from bpe.data.plan import ShardPlan
 from bpe.data.shuffling import DOCUMENT_DTYPE, Buckets
 from bpe.data.verifying import find_file_defects, find_shard_defects
-from bpe.errors import FormatError, short_repr
+from bpe.errors import FormatError, raise_if_of_signal_handler, short_repr
 
 #: How many bytes of finished shards, and of the sources, are read again.
 MAX_REREAD_BYTES = 1 << 28
@@ -104,7 +104,8 @@ def fingerprint_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] |
             return None
         n_documents = resume_point.index_in_file + resume_point.documents_after_position
         digest = sources.hash_documents(file, n_documents)
-    except (LookupError, OSError, OverflowError, StopIteration, TypeError, ValueError):
+    except (LookupError, OSError, OverflowError, StopIteration, TypeError, ValueError) as error:
+        raise_if_of_signal_handler(error)
         return None
     return None if digest is None else [file, n_documents, digest]
 

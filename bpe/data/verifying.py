@@ -29,7 +29,7 @@ from bpe.data.journal import JOURNAL_NAME
 from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, list_additions
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import compute_document_keys, find_buckets
-from bpe.errors import FormatError, check_int, get_log, pluralize
+from bpe.errors import FormatError, check_int, get_log, pluralize, raise_if_of_signal_handler
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import Allowed
 
@@ -225,6 +225,7 @@ def find_sample_defects(
     try:
         sources = _open_sources(manifest)
     except (OSError, ValueError, ImportError) as error:
+        raise_if_of_signal_handler(error)
         log.warning("the sources cannot be read, so no samples are compared: %s", error)
         return
     if sources is None:
@@ -253,6 +254,7 @@ def _sample_parts(
         try:
             part_manifest = Manifest.read(folder / part)
         except (OSError, FormatError) as error:
+            raise_if_of_signal_handler(error)
             log.warning("%s has no manifest, so no samples of it are compared: %s", folder / part, error)
             continue
         part_shards = [shard for shard in part_manifest.shards if f"{part}/{shard.files[0].name}" in sound_names]

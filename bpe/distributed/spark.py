@@ -15,7 +15,7 @@ from bpe.batch import load_pyarrow
 from bpe.count.word_counts import WordCounts
 from bpe.data.mapping import map_function
 from bpe.distributed.arrow_functions import count_batches, encode_batch, gather_counts
-from bpe.errors import check_int, describe
+from bpe.errors import check_int, describe, raise_if_of_signal_handler
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
 from bpe.tokenizer import Tokenizer
@@ -138,7 +138,8 @@ def _use_this_python(frame: Any) -> Iterator[None]:
     """
     try:
         context = frame.sparkSession.sparkContext
-    except Exception:  # noqa: BLE001 (Spark Connect, whose session has none, raises an error of its own)
+    except Exception as error:  # noqa: BLE001 (Spark Connect, whose session has none, raises an error of its own)
+        raise_if_of_signal_handler(error)
         context = None
     if context is None or not context.master.startswith("local") or "PYSPARK_PYTHON" in os.environ:
         yield

@@ -20,7 +20,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
-from bpe.errors import FormatError, get_log, ignore_system_errors, pluralize
+from bpe.errors import FormatError, get_log, ignore_system_errors, pluralize, raise_if_of_signal_handler
 from bpe.formats.openai_encodings import PublishedFile
 
 #: The variables that name the folder; the first one that is set decides.
@@ -143,6 +143,7 @@ def _read_cached(path: Path, sha256: str, owners: set[int] | None, *, remove: bo
     try:
         data = _read_regular(path, owners)
     except OSError as error:
+        raise_if_of_signal_handler(error)
         if not isinstance(error, FileNotFoundError):
             log.warning("%s is not used: %s", path, error)
         return None
@@ -253,6 +254,7 @@ def _write_cached(path: Path, data: bytes) -> None:
         with atomic_write(path, follow=False) as file:
             file.write(data)
     except OSError as error:
+        raise_if_of_signal_handler(error)
         if is_folder_chosen:
             raise
         log.warning("%s cannot be written, so the file will be downloaded again next time: %s", path, error)

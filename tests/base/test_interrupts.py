@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import ast
 import signal
 import subprocess
 import sys
@@ -208,6 +209,35 @@ def test_only_errors_of_the_system_are_ignored() -> None:
 
 def test_no_module_suppresses_the_timeout_of_a_handler() -> None:
     assert [path.name for path in SOURCE.rglob("*.py") if "suppress(OSError" in path.read_text()] == []
+
+
+#: Functions that catch errors of the network: the timeout of a socket is a TimeoutError without a number, too.
+NETWORK_FUNCTIONS = ("_download_new", "_exists")
+
+
+def test_no_function_handles_the_timeout_of_a_handler() -> None:
+    """Whoever catches OSError, or all errors, raises those of handlers again. The command has no such handlers."""
+    faults = []
+    for path in SOURCE.rglob("*.py"):
+        if path.parent.name == "cli" or path.name == "generate_sets.py":
+            continue
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef) and function.name not in NETWORK_FUNCTIONS:
+                lines = [node.lineno for node in ast.walk(function) if _handles_system_errors(node)]
+                faults += [f"{path.relative_to(SOURCE)}:{line}" for line in lines]
+    assert faults == []
+
+
+def _handles_system_errors(node: ast.AST) -> bool:
+    """Whether a node is a handler of OSError or Exception that does not raise a handler's TimeoutError."""
+    if not isinstance(node, ast.ExceptHandler) or _list_names(node.type).isdisjoint(("OSError", "Exception")):
+        return False
+    is_raised_again = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+    return not is_raised_again and _list_names(*node.body).isdisjoint(("raise_if_of_signal_handler", "add_file_name"))
+
+
+def _list_names(*nodes: ast.AST | None) -> set[str]:
+    return {node.id for top in nodes if top is not None for node in ast.walk(top) if isinstance(node, ast.Name)}
 
 
 def test_a_file_is_removed_when_a_handler_interrupts_its_closing(tmp_path: Path) -> None:

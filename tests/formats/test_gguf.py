@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 from checks import load_check
@@ -53,6 +54,13 @@ def test_chat_templates_are_read() -> None:
 
 
 # Byte-level models ----------------------------------------------------------------------------------------------------
+
+
+def test_an_array_of_too_many_items_is_refused() -> None:
+    key, is_uint32 = b"tokenizer.ggml.tokens", 4
+    data = b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, len(key)) + key + struct.pack("<IIQ", 9, is_uint32, 1 << 25)
+    with pytest.raises(bpe.FormatError, match=f"an array declares {1 << 25} items; at most {1 << 24}"):
+        gguf.read(data)
 
 
 def test_special_letters_of_bytes_are_decoded_as_text(tmp_path):

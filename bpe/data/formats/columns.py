@@ -26,7 +26,7 @@ from bpe.data.formats.files import ShardFile, Spool, check_ids
 from bpe.data.formats.parquet_footers import MAGIC, FooterBuilder, RowGroupFile
 from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, bound_one_document, find_size
 from bpe.data.formats.shard_format import ShardFormat, ShardWriter
-from bpe.errors import FormatError, ignore_system_errors, short_repr
+from bpe.errors import FormatError, ignore_system_errors, raise_if_of_signal_handler, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -393,6 +393,7 @@ class ColumnShard(Shard):
         except FormatError:
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise_if_of_signal_handler(error)
             raise FormatError(
                 f"it is not a valid {self._shard_format} file: {short_repr(str(error), 200)}", path=path
             ) from None
