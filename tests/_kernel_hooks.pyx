@@ -204,5 +204,7 @@ def cache_state(Encoder encoder):
         "spilled": table.words.n_spilled,
         "rejected": table.words.n_rejected,
         "parts": table.inner_parts.n_entries + table.inner_parts.n_long_words,
+        "seeds": encoder.seeds.n_seeds,
+        "is_seeded": table.is_seeded,
         "bytes": <size_t>(256 if table.marks_word_ends else 128) << table.log2_lines,
     }

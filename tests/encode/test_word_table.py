@@ -131,3 +131,18 @@ worker.join()
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_forking_while_threads_insert_words() -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("end_of_word", [None, "</w>"])
+def test_tables_have_the_tokens_of_the_vocabulary_from_the_second_on(end_of_word: str | None, hooks: Any) -> None:
+    texts = texts_of(0, 3000)
+    tok = bpe.train(texts=texts[:20], vocab_size=600, end_of_word=end_of_word)
+    engine = Engine(tok.spec)
+    engine.encode("low")
+    state = hooks.cache_state(engine.encoder)
+    assert (state["seeds"], state["is_seeded"]) == (0, False)
+    for text in texts:
+        engine.encode(text)
+    state = hooks.cache_state(engine.encoder)
+    assert state["is_seeded"]
+    assert 256 < state["seeds"] <= state["words"] + state["parts"]
