@@ -11,7 +11,7 @@ from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get
 from bpe.encode._batch cimport EncodeJob
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, filter_allows_split
-from bpe.encode._word_cache cimport Cache, Line, SharedWordTable, open_front
+from bpe.encode._word_cache cimport REPLACING, Cache, Line, SharedWordTable, open_front
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair, pair_hash
 from bpe.merge._merger cimport Merger
@@ -188,6 +188,11 @@ def utf8(str text):
     return bytes(out[: to_utf8(&units, out)])
 
 
+def begin_replacing(Encoder encoder):
+    """Set the state of the word table as a thread does that replaces it."""
+    encoder.table.state = REPLACING
+
+
 def cache_state(Encoder encoder):
     """Statistics of a tokenizer's word table: a dict of int."""
     cdef SharedWordTable table = encoder.table
@@ -204,5 +209,7 @@ def cache_state(Encoder encoder):
         "spilled": table.words.n_spilled,
         "rejected": table.words.n_rejected,
         "parts": table.inner_parts.n_entries + table.inner_parts.n_long_words,
+        "seeds": encoder.seeds.n_seeds,
+        "is_seeded": table.is_seeded,
         "bytes": <size_t>(256 if table.marks_word_ends else 128) << table.log2_lines,
     }

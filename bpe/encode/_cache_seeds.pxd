@@ -10,7 +10,8 @@ from libc.stdint cimport int64_t, uint8_t
 cdef class CacheSeeds:
     """The tokens that are words, or parts of words, on their own."""
 
-    cdef byte_t[::1] kinds    # for each token: NO_SEED, or the table that it is entered in; None until they are chosen
+    cdef bint are_chosen
+    cdef byte_t[::1] kinds    # for each token: NO_SEED, or the table that it is entered in
     cdef size_t n_seeds
     cdef const byte_t[::1] blob
     cdef const int64_t[::1] offsets

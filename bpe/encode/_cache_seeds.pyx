@@ -42,11 +42,14 @@ cdef class CacheSeeds:
         """Choose the seeds, for the first table that gets them."""
         cdef token_t token
         cdef Py_ssize_t size
+        cdef size_t n_seeds = 0
         cdef const uint8_t[::1] is_irregular = None
-        if self.kinds is not None:
+        cdef byte_t[::1] kinds
+        if self.are_chosen:
             return 0
-        self.kinds = np.zeros(self.tree.limit, dtype=np.uint8)
+        kinds = np.zeros(self.tree.limit, dtype=np.uint8)
         if not self.tree.is_ordered or not self.blob.shape[0]:
+            self.kinds, self.are_chosen = kinds, True
             return 0
         if self.marks_word_ends:
             is_irregular = find_irregular_tokens(self.merges, np.asarray(self.ends))
@@ -60,8 +63,9 @@ cdef class CacheSeeds:
                 if self.unmerged_words is not None:
                     if self.unmerged_words.find(get_word(self, token), size) != NO_TOKEN:
                         continue
-                self.kinds[token] = INNER_SEED if self.marks_word_ends and not self.ends[token] else SEED
-                self.n_seeds += 1
+                kinds[token] = INNER_SEED if self.marks_word_ends and not self.ends[token] else SEED
+                n_seeds += 1
+        self.kinds, self.n_seeds, self.are_chosen = kinds, n_seeds, True  # only now: a fork may come before
         return 0
 
     cdef int sow(self, SharedWordTable table) noexcept nogil:

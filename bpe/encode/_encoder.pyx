@@ -12,6 +12,8 @@ one. Idle workspaces are a linked list, since a Python list of one frees its mem
 of the critical section is the GIL if there is one.
 """
 
+import os
+
 import numpy as np
 
 cimport cython
@@ -492,6 +494,20 @@ cdef const SplitTables* get_text_split_tables(Encoder encoder) noexcept nogil:
 
 # The word table -------------------------------------------------------------------------------------------------------
 
+#: The state of a table that this process replaces: REPLACING, and another number in each forked process. If a thread
+#: replaces a table during a fork, no thread of the child does, so that one of the child's begins anew.
+cdef int replacing = REPLACING
+
+
+def _begin_child():
+    """Take another number in a forked process."""
+    global replacing
+    replacing += 4
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
+
 
 cdef SharedWordTable make_table(Encoder encoder, SharedWordTable old):
     """Make the table that follows another one, or the first one, which is small and empty.
@@ -522,7 +538,10 @@ cdef SharedWordTable make_table(Encoder encoder, SharedWordTable old):
 
 cdef int replace_table(Encoder encoder, Workspace workspace) except -1 nogil:
     """Swap in a larger table, or an empty one, for a full one. One thread makes it; the others go on meanwhile."""
-    if change_state(workspace.cache.table, EXHAUSTED, REPLACING):
+    cdef int state = get_state(workspace.cache.table)
+    if state & 3 == REPLACING and state != replacing:
+        change_state(workspace.cache.table, state, EXHAUSTED)
+    if change_state(workspace.cache.table, EXHAUSTED, replacing):
         with gil:
             install_table(encoder, workspace.table)
     if get_state(workspace.cache.table) == REPLACED:
@@ -545,5 +564,5 @@ cdef int install_table(Encoder encoder, SharedWordTable full) except -1:
         while workspace is not None:
             workspace.use(table)
             workspace = workspace.next
-    change_state(&full.words, REPLACING, REPLACED)
+    change_state(&full.words, replacing, REPLACED)
     return 0

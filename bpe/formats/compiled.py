@@ -108,6 +108,7 @@ def read(data: bytes) -> TokenizerSpec:
         raise FormatError(f"{error}; {_FIX}") from None
     _check_texts(spec)
     _check_special_merges(spec)
+    _check_special_entries(spec)
     return spec
 
 
@@ -171,6 +172,18 @@ def _check_special_merges(spec: TokenizerSpec) -> None:
                 f"merge {index} of ids {left} and {right} produces {result}: special tokens are merged only in models "
                 f"of characters, to what they spell together; {_FIX}"
             )
+
+
+def _check_special_entries(spec: TokenizerSpec) -> None:
+    """Check that the vocabulary and the settings have the same special tokens, else the tokenizer cannot be saved."""
+    if set(spec.special_tokens.values()) == set(np.flatnonzero(spec.vocabulary.kinds == SPECIAL).tolist()):
+        return
+    from bpe.formats.huggingface.tokenizer_json import check_special_entries
+
+    try:
+        check_special_entries(spec)
+    except ValueError as error:
+        raise FormatError(f"{error}; {_FIX}") from None
 
 
 # Settings -------------------------------------------------------------------------------------------------------------

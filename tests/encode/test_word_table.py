@@ -131,3 +131,44 @@ worker.join()
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_forking_while_threads_insert_words() -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("end_of_word", [None, "</w>"])
+def test_tables_have_the_tokens_of_the_vocabulary_from_the_second_on(end_of_word: str | None, hooks: Any) -> None:
+    texts = texts_of(0, 3000)
+    tok = bpe.train(texts=texts[:20], vocab_size=600, end_of_word=end_of_word)
+    engine = Engine(tok.spec)
+    engine.encode("low")
+    state = hooks.cache_state(engine.encoder)
+    assert (state["seeds"], state["is_seeded"]) == (0, False)
+    for text in texts:
+        engine.encode(text)
+    state = hooks.cache_state(engine.encoder)
+    assert state["is_seeded"]
+    assert 256 < state["seeds"] <= state["words"] + state["parts"]
+
+
+FORKED_WHILE_REPLACING = """
+import os, bpe
+from bpe import _kernel_hooks as hooks
+from bpe.encode.engine import Engine
+engine = Engine(bpe.train(texts=["low lower lowest"] * 3, vocab_size=270).spec)
+engine.encode("low")
+room = hooks.cache_state(engine.encoder)["room"]
+words = " ".join(f"w{i * 7919 % 1000003}" for i in range(20_000))
+hooks.begin_replacing(engine.encoder)
+engine.encode(words)
+assert hooks.cache_state(engine.encoder)["room"] == room
+child = os.fork()
+engine.encode(words)
+has_grown = hooks.cache_state(engine.encoder)["room"] > room
+if child == 0:
+    os._exit(not has_grown)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert not has_grown
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_table_that_a_thread_replaces_during_a_fork_is_replaced_in_the_child(hooks: Any) -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED_WHILE_REPLACING], check=True, timeout=120)

@@ -81,7 +81,7 @@ def with_checksum(data: bytes) -> bytes:
 
 
 def use(data: bytes) -> bool:
-    """Load the data and encode; whether they loaded. Anything but a refusal in words is an error."""
+    """Load the data, encode and save; whether they loaded. Anything but a refusal in words is an error."""
     try:
         tok = bpe.Tokenizer(read(data))
     except ValueError:  # FormatError too
@@ -89,6 +89,7 @@ def use(data: bytes) -> bool:
     for text in (*TEXTS, MANY_WORDS, *TEXTS):
         with suppress(ValueError):  # a symbol that the vocabulary lost
             tok.decode_bytes(tok.encode(text, allowed_special="all"))
+    assert read(write(tok.spec)).special_tokens == tok.special_tokens
     return True
 
 
@@ -348,10 +349,18 @@ def test_special_tokens_outside_the_vocabulary_are_refused(name):
         ("special -1 3c61", "special token '<a' has id -1; ids are from 0 to 279; .* bpe convert"),
         ("special 999 3c61", "special token '<a' has id 999; ids are from 0 to 279"),
         ("special 279 ", "or one has no name"),
+        ("ignore_merges", r"special tokens {} and .* are not the special entries of the vocabulary, .* bpe convert"),
+        (
+            "special 0 3c7c656e647c3e\nspecial 1 3c7c757365727c3e\nspecial 5 3c61",
+            "special tokens .* are not the special entries of the vocabulary",
+        ),
         ("special 0 3c7c656e647c3e\nspecial 0 3c61", "two of its special tokens have one name or one id"),
         ("special 0 3c7c656e647c3e\nspecial 1 3c7c656e647c3e", "two of its special tokens have one name or one id"),
-        ("role eos_token 3c61", "eos_token is '<a', which is no special token"),
-        ("role king 3c7c656e647c3e\nspecial 0 3c7c656e647c3e", "role is 'king'"),
+        (
+            "role eos_token 3c61\nspecial 0 3c7c656e647c3e\nspecial 1 3c7c757365727c3e",
+            "eos_token is '<a', which is no special token",
+        ),
+        ("role king 3c7c656e647c3e\nspecial 0 3c7c656e647c3e\nspecial 1 3c7c757365727c3e", "role is 'king'"),
     ],
     ids=lambda value: value.replace("\n", ", ") if value[0] in "psir" else "",
 )

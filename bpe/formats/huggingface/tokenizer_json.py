@@ -234,6 +234,11 @@ def _list_names_in_vocab(spec: TokenizerSpec, special_names: dict[int, str], is_
     return {token_id: name for token_id, name in special_names.items() if token_id not in outside_vocab}
 
 
+def check_special_entries(spec: TokenizerSpec) -> None:
+    """Raise ValueError for special tokens that are not the special entries of the vocabulary."""
+    _check_special_tokens(spec, _list_special_names(spec))
+
+
 def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) -> None:
     """Raise ValueError for a spec whose fields contradict each other, so that its file could not be read back.
 
