@@ -6,6 +6,7 @@ the roles of special tokens, chat templates, which may have files of their own, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -303,7 +304,18 @@ def read_chat_templates(files: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def write_chat_templates(templates: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the files of chat templates, path → content, as transformers 5 writes them in a folder."""
+    """Return the files of chat templates, path → content, as transformers 5 writes them in a folder.
+
+    Raises:
+        ValueError: for a name that cannot be a part of a file's name.
+
+    """
+    for name in templates:
+        if re.fullmatch(r"\w[\w.-]*", name) is None:
+            raise ValueError(
+                f"a chat template has the name {short_repr(name)}, which is a part of a file's name; it must have only "
+                "letters, digits, '_', '-' and '.'"
+            )
     return {
         CHAT_TEMPLATE_FILE if name == DEFAULT_TEMPLATE else f"{CHAT_TEMPLATE_FOLDER}/{name}.jinja": source.encode()
         for name, source in templates.items()

@@ -288,15 +288,21 @@ def _read_chat_templates(folder: Path, names: list[str]) -> dict[str, str]:
     """Read the chat templates in a folder with these files."""
     from bpe.base.utf8 import read_file
 
-    paths = [name for name in (CONFIG_JSON, CHAT_TEMPLATE_FILE) if name in names]
-    if (folder / CHAT_TEMPLATE_FOLDER).is_dir():
-        template_names = _list_files(folder / CHAT_TEMPLATE_FOLDER)
-        paths += [f"{CHAT_TEMPLATE_FOLDER}/{name}" for name in template_names if name.endswith(".jinja")]
+    paths = [name for name in (CONFIG_JSON,) if name in names] + list_template_files(folder)
     if not paths:
         return {}
     from bpe.formats import configuration
 
     return configuration.read_chat_templates({path: read_file(folder / path) for path in paths})
+
+
+def list_template_files(folder: Path) -> list[str]:
+    """List the files of chat templates in a folder, by their paths in it."""
+    paths = [CHAT_TEMPLATE_FILE] if _is_regular(folder / CHAT_TEMPLATE_FILE) else []
+    if (folder / CHAT_TEMPLATE_FOLDER).is_dir():
+        template_names = _list_files(folder / CHAT_TEMPLATE_FOLDER)
+        paths += [f"{CHAT_TEMPLATE_FOLDER}/{name}" for name in template_names if name.endswith(".jinja")]
+    return paths
 
 
 def _load_tokenizer(folder: Path, names: list[str], requested_format: Format | None) -> TokenizerSpec:
@@ -320,9 +326,13 @@ def _load_tokenizer(folder: Path, names: list[str], requested_format: Format | N
         return _add_configuration(spec, data, config_files)
 
 
-def read_with_configuration(data: bytes, files: FileContents) -> TokenizerSpec:
-    """Read a tokenizer.json and the configuration in its folder, name → content."""
-    return _add_configuration(FORMATS["huggingface"].read(data), data, files)
+def read_pretrained(files: FileContents) -> TokenizerSpec:
+    """Read the files of a folder of transformers, path → content: a tokenizer.json, and what is beside it."""
+    from bpe.formats import configuration
+
+    data = files[TOKENIZER_JSON]
+    spec = _add_configuration(FORMATS["huggingface"].read(data), data, files)
+    return replace(spec, chat_templates=configuration.read_chat_templates(files))
 
 
 def _choose_files(folder: Path, names: list[str], requested_format: Format | None) -> tuple[str, list[str]]:

@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bpe.base.fast_dataclasses import dataclass, replace
-from bpe.errors import check_choice, check_int, describe, get_log, short_repr
+from bpe.errors import check_choice, check_int, check_unicode, describe
 from bpe.formats import huggingface
 from bpe.formats.configuration import ADDED_TOKENS_FIELD, OLD_EXTRA_FIELD, write_chat_templates
-from bpe.formats.loading import read_with_configuration
+from bpe.formats.loading import read_pretrained
 from bpe.formats.saving import compare_all, write_folder
-from bpe.formats.signatures import CHAT_TEMPLATE_FILE, CONFIG_JSON, TOKENIZER_JSON
-from bpe.vocab.spec import DEFAULT_TEMPLATE, MATCHING_FLAGS, TokenizerSpec
+from bpe.formats.signatures import CONFIG_JSON, TOKENIZER_JSON
+from bpe.vocab.spec import DEFAULT_TEMPLATE, MATCHING_FLAGS, NO_TEMPLATES, TokenizerSpec
 
 #: The class that reads any tokenizer.json; transformers 5 calls it TokenizersBackend, and knows this name too.
 _CLASS_NAME = "PreTrainedTokenizerFast"
-
-log = get_log()
 
 
 @dataclass(frozen=True)
@@ -64,8 +61,8 @@ def save_pretrained(
     settings: Settings,
 ) -> None:
     """Write the folder; `Tokenizer.save_pretrained` documents the arguments."""
-    templates = _check_templates(spec.chat_templates if chat_template is None else chat_template)
-    spec = replace(spec, chat_templates=templates)
+    if chat_template is not None:
+        spec = replace(spec, chat_templates=_check_templates(chat_template))
     reason = huggingface.explain_refusal(spec)
     if reason is not None:
         raise ValueError(
@@ -74,21 +71,18 @@ def save_pretrained(
         )
     config = {**_make_config(spec), **settings.to_json()}
     files = {
-        TOKENIZER_JSON: huggingface.write(spec, with_record=True),
+        # Chat templates are in their own files alone, where programs change them.
+        TOKENIZER_JSON: huggingface.write(replace(spec, chat_templates=NO_TEMPLATES), with_record=True),
         CONFIG_JSON: (json.dumps(config, ensure_ascii=False, indent=2) + "\n").encode(),
         **write_chat_templates(spec.chat_templates),
     }
-    reread_spec = read_with_configuration(files[TOKENIZER_JSON], {CONFIG_JSON: files[CONFIG_JSON]})
-    differences = compare_all(spec, reread_spec, ("the tokenizer", "the folder"))
+    differences = compare_all(spec, read_pretrained(files), ("the tokenizer", "the folder"))
     if differences:
         raise ValueError(
             f"a folder of transformers does not keep {'; '.join(map(str, differences))}; tok.save(path) writes a "
             "tokenizer.json alone, which keeps everything"
         )
     path = Path(folder)
-    if not templates and (path / CHAT_TEMPLATE_FILE).exists():
-        message = "%s has a %s, which stays, and programs will use it; remove it, or pass chat_template="
-        log.warning(message, os.fspath(folder), CHAT_TEMPLATE_FILE)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_folder(files, path)
 
@@ -120,7 +114,7 @@ def _check_templates(chat_template: object) -> dict[str, str]:
 
     Raises:
         TypeError: for anything but a str, or a mapping of str to str.
-        ValueError: for a name that cannot be that of a file.
+        ValueError: for a template with a lone surrogate.
 
     """
     templates = {DEFAULT_TEMPLATE: chat_template} if isinstance(chat_template, str) else chat_template
@@ -130,10 +124,6 @@ def _check_templates(chat_template: object) -> dict[str, str]:
         raise TypeError(
             f"chat_template is {describe(chat_template)}; it must be a str, the template, or map names to templates"
         )
-    for name in templates:
-        if re.fullmatch(r"\w[\w.-]*", name) is None:
-            raise ValueError(
-                f"chat_template has the name {short_repr(name)}, which is a part of a file's name; it must have only "
-                "letters, digits, '_', '-' and '.'"
-            )
+    for template in templates.values():
+        check_unicode("chat_template", template)
     return dict(templates)

@@ -15,8 +15,9 @@ from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import huggingface
+from bpe.formats.configuration import read_chat_templates, write_chat_templates
 from bpe.formats.huggingface.expressible import has_all_bytes
-from bpe.formats.loading import FORMATS, Format, get_format
+from bpe.formats.loading import FORMATS, Format, get_format, list_template_files
 from bpe.formats.sentencepiece.merges import find_canonical_merges
 from bpe.formats.signatures import (
     COMPILED_ENDING,
@@ -66,6 +67,8 @@ def save_spec(
         target = Path(path) / TOKENIZER_JSON if format is not None and Path(path).is_dir() else path
         return _save_tokenizer_json(spec, target)
     content = format_.write(spec)
+    if not isinstance(content, bytes):
+        content |= write_chat_templates(spec.chat_templates)
     losses = find_losses(spec, format_, content) + format_.find_approximations(spec)
     harmful_losses = [loss for loss in losses if not loss.harmless]
     if harmful_losses and not lossy:
@@ -160,6 +163,9 @@ def write_folder(content: Mapping[str, bytes], folder: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         with atomic_write(folder / name) as file:
             file.write(data)
+    if old_templates := [path for path in list_template_files(folder) if path not in content]:
+        message = "%s has %s, which stays, and programs will use it as a chat template; remove it if it is old"
+        log.warning(message, folder, " and ".join(old_templates))
     if TOKENIZER_JSON not in content and (folder / TOKENIZER_JSON).exists():
         log.warning("%s has a %s too, which programs load instead of these files", folder, TOKENIZER_JSON)
 
@@ -175,6 +181,8 @@ def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
     named_roles = {"bos_token": find_bos_token(reread_spec), "eos_token": find_eos_token(reread_spec)}
     kept_roles = {role: reread_spec.roles.get(role) or named_roles.get(role) for role in spec.roles}
     reread_spec = replace(reread_spec, roles={role: token for role, token in kept_roles.items() if token is not None})
+    if not isinstance(content, bytes):
+        reread_spec = replace(reread_spec, chat_templates=read_chat_templates(content))
     return compare_all(spec, reread_spec, ("the tokenizer", "the file"))
 
 

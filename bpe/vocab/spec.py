@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bpe.base.fast_dataclasses import dataclass, field, replace
-from bpe.errors import check_choice, describe, pluralize, short_repr
+from bpe.errors import check_choice, check_unicode, describe, pluralize, short_repr
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer
 from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.training_record import Training
@@ -446,6 +446,7 @@ def _check_names(spec: TokenizerSpec) -> None:
     for name, value in (("unk_token", spec.unk_token), ("end_of_word", spec.end_of_word)):
         if value is not None and (not isinstance(value, str) or not value):
             raise TypeError(f"{name} is {describe(value)}; it must be a str of at least one character, or None")
+        check_unicode(name, value or "")
     used_ids = [*spec.special_tokens.values(), *(token_id for part in spec.template or () for token_id in part)]
     used_ids += spec.clip or ()
     unknown_ids = []
@@ -472,3 +473,5 @@ def _check_names(spec: TokenizerSpec) -> None:
             raise TypeError(
                 f"chat_templates has {short_repr(name)}: {short_repr(source)}; each must be a str, by a name"
             )
+        check_unicode("the name of a chat template,", name)
+        check_unicode(f"the chat template {short_repr(name)},", source)

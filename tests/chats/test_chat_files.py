@@ -84,6 +84,27 @@ def test_files_of_templates_are_read_as_they_are_written() -> None:
     assert read_chat_templates(files) == templates
 
 
+@pytest.mark.parametrize("name", ["t.json", "t.compiled", "t.gguf", "vocab-merges", "tiktoken-folder", "pretrained"])
+@pytest.mark.parametrize("templates", [{"default": "a\r\n\u2028é\0\n"}, {"tool_use": "", "A.b": "x", "default": ""}])
+def test_chat_templates_come_back(name: str, templates: dict[str, str], tmp_path: Path) -> None:
+    special = ["<|end|>", "<|user|>"]
+    tok = bpe.train(texts=["low lower"] * 3, vocab_size=262, special_tokens=special, pretokenizer="qwen2")
+    tok = bpe.Tokenizer(replace(tok.spec, chat_templates=templates, roles={"eos_token": "<|end|>"}))
+    path = tmp_path / name
+    if name == "pretrained":
+        tok.save_pretrained(path)
+    else:
+        tok.save(path, format=None if "." in name else name, lossy=True)
+    loaded = bpe.Tokenizer.load(path)
+    assert (loaded.spec.chat_templates, loaded.roles) == (templates, tok.roles)
+
+
+def test_templates_are_unicode(tok: bpe.Tokenizer) -> None:
+    for templates in ({"default": "\ud800"}, {"\ud800": "x"}):
+        with pytest.raises(ValueError, match=r"chat template.*\\ud800.* holds a lone surrogate"):
+            bpe.Tokenizer(replace(tok.spec, chat_templates=templates))
+
+
 # Conversations in files -----------------------------------------------------------------------------------------------
 
 

@@ -72,14 +72,16 @@ def test_special_letters_of_bytes_are_decoded_as_text(tmp_path):
         assert tokenize(tokenizer, "ªĠ", "all") == tokenize(tok, "ªĠ", "all")
 
 
-def test_strings_that_are_not_utf_8_matter_in_tokens_alone():
+def test_strings_that_are_not_utf_8_matter_in_tokens_and_templates_alone():
     values = {"general.author": "Xx", "general.tags": ["Xx", "y"], "tokenizer.ggml.model": "llama"}
-    values |= {"tokenizer.chat_template": "Xx", "tokenizer.ggml.tokens": ["▁", "a", "Y", "y", "Yy"], "general.Xx": 1}
+    values |= {"tokenizer.chat_template": "Zz", "tokenizer.ggml.tokens": ["▁", "a", "Y", "y", "Yy"], "general.Xx": 1}
     data = build_gguf(values)
     tok = bpe.Tokenizer(gguf.read(data.replace(b"Xx", b"X\xff")))
     assert tok.encode("a").tolist() == [0, 1]
     with pytest.raises(bpe.FormatError, match="string 4 is not UTF-8"):
         gguf.read(data.replace(b"Yy", b"Y\xff"))
+    with pytest.raises(bpe.FormatError, match=r"offset \d+: it is not UTF-8.*a chat template must be UTF-8"):
+        gguf.read(data.replace(b"Zz", b"Z\xff"))
     with pytest.raises(bpe.FormatError, match="add_space_prefix: it is 'no'; it must be a bool"):
         gguf.read(build_gguf({**values, "tokenizer.ggml.add_space_prefix": "no"}))
 

@@ -129,12 +129,29 @@ def test_what_the_folder_had_is_not_read(tok: bpe.Tokenizer, tmp_path: Path, cap
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     (tmp_path / "chat_template.jinja").write_text("{{ old }}")
     tok.save_pretrained(tmp_path, roles={"pad_token": "<pad>"})
-    assert f"{tmp_path} has a chat_template.jinja, which stays, and programs will use it" in caplog.text
+    assert f"{tmp_path} has chat_template.jinja, which stays, and programs will use it" in caplog.text
     loaded = bpe.Tokenizer.load(tmp_path)
     assert (loaded, loaded.roles) == (tok, {"pad_token": "<pad>"})
     assert (tmp_path / "model.safetensors").read_bytes() == b"weights"
     peer = load_peer(tmp_path)
     assert (get_roles(peer), len(peer), peer.chat_template) == ({"pad_token": "<pad>"}, tok.n_vocab, "{{ old }}")
+
+
+def test_chat_templates_are_in_their_own_files(
+    tok: bpe.Tokenizer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that the user deletes are gone, and those of an earlier call that are no longer written are named."""
+    tok.save_pretrained(tmp_path, chat_template={"default": "a", "tool_use": "b", "rag": "c"})
+    (tmp_path / "additional_chat_templates" / "rag.jinja").unlink()
+    loaded = bpe.Tokenizer.load(tmp_path)
+    assert loaded.spec.chat_templates == {"default": "a", "tool_use": "b"} == load_peer(tmp_path).chat_template
+    loaded.save_pretrained(tmp_path)
+    assert caplog.text == ""
+    tok.save_pretrained(tmp_path, chat_template="d")
+    assert "additional_chat_templates/tool_use.jinja, which stays, and programs will use it" in caplog.text
+    for path in ("chat_template.jinja", "additional_chat_templates/tool_use.jinja"):
+        (tmp_path / path).unlink()
+    assert bpe.Tokenizer.load(tmp_path).spec.chat_templates == {}
 
 
 def test_padding_of_a_tokenizer_json_gives_no_role(tok: bpe.Tokenizer, tmp_path: Path) -> None:
@@ -154,8 +171,9 @@ def test_padding_of_a_tokenizer_json_gives_no_role(tok: bpe.Tokenizer, tmp_path:
         (
             {"chat_template": {"../a": "x"}},
             ValueError,
-            r"chat_template has the name '\.\./a', which is a part of a file",
+            r"a chat template has the name '\.\./a', which is a part of a file",
         ),
+        ({"chat_template": "\ud800"}, ValueError, r"chat_template '\\ud800' holds a lone surrogate"),
         ({"model_max_length": 0}, ValueError, "model_max_length is 0; it must be at least 1"),
         ({"padding_side": "top"}, ValueError, "padding_side is 'top'; it must be one of 'left', 'right'"),
     ],

@@ -243,6 +243,16 @@ def test_tokenizers_refuses_what_it_would_encode_differently(tmp_path):
                 assert peer.encode("low <b> low").ids == tok.encode("low <b> low").tolist()
 
 
+def test_user_defined_pieces_have_no_role_as_in_the_wheel():
+    sp = pytest.importorskip("sentencepiece").SentencePieceProcessor()
+    for pad_type, roles in ((CONTROL, {"pad_token": "<pad>"}), (USER_DEFINED, {})):
+        tok = load_model([*list_usual_pieces(MERGED, CHARS), ("<pad>", 0.0, pad_type)], byte_fallback=True)
+        assert tok.roles == {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", **roles}
+        sp.LoadFromSerializedProto(sentencepiece.write(tok.spec))
+        ids = [tok.token_id(tok.roles[role]) if role in tok.roles else -1 for role in ("bos_token", "pad_token")]
+        assert [sp.bos_id(), sp.pad_id()] == ids
+
+
 def test_spaces_that_are_not_escaped_are_decoded_as_by_the_wheel():
     spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
     data = build_model(list_usual_pieces([" l", " lo"], " low", bytes_too=False), escape=False)

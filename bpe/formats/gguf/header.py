@@ -11,7 +11,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from bpe.errors import FormatError, short_repr
+from bpe.errors import FormatError, short_repr, with_path
+from bpe.formats.packed import decode_text
 from bpe.formats.signatures import GGUF_MAGIC
 
 KEY_PREFIX = "tokenizer.ggml."
@@ -63,7 +64,11 @@ class _Reader:
             offset = self.offset
             key = self._read_string()
             is_needed = key.startswith((KEY_PREFIX, TEMPLATE_KEY)) or key in _OTHER_KEYS
-            value = self._read_value(self._read_scalar(_UINT32), is_needed=is_needed)
+            value_type = self._read_scalar(_UINT32)
+            if key.startswith(TEMPLATE_KEY) and value_type == _STRING:
+                value: Any = self._read_template()
+            else:
+                value = self._read_value(value_type, is_needed=is_needed)
             if is_needed:
                 if key.removeprefix(KEY_PREFIX) in values:
                     raise FormatError(f"the key {short_repr(key)} occurs twice", where=f"offset {offset}")
@@ -87,6 +92,12 @@ class _Reader:
     def _read_string(self) -> str:
         """Read a key or a value. It may have invalid UTF-8, because an author's name, for example, changes no id."""
         return self._read_bytes(self._read_scalar(_UINT64)).decode("utf-8", "replace")
+
+    def _read_template(self) -> str:
+        """Read a chat template."""
+        offset, data = self.offset, self._read_bytes(self._read_scalar(_UINT64))
+        with with_path(None, f"offset {offset}"):
+            return decode_text(data, "a chat template must be UTF-8")
 
     def _read_value(self, value_type: int, *, is_needed: bool) -> Any:
         """Read a value. An array that is not needed is skipped."""

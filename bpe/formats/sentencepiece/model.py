@@ -155,7 +155,7 @@ def serialize_model(model: SentencePieceModel) -> bytes:
     for piece, score, piece_type in zip(model.pieces, model.scores, model.types, strict=True):
         fields = write_field(_PIECE_TEXT, piece) + write_field(_PIECE_SCORE, float(score))
         parts.append(write_field(_PIECE, fields + write_field(_PIECE_TYPE, piece_type)))
-    ids = {piece: token_id for token_id, piece in enumerate(model.pieces)}
+    ids = {model.pieces[token_id]: token_id for token_id, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL)}
     trainer_fields: list[tuple[int, int | str]] = [
         (_MODEL_TYPE, _BPE),
         (_VOCAB_SIZE, len(model.pieces)),

@@ -105,7 +105,12 @@ def build_spec(model: SentencePieceModel) -> TokenizerSpec:
         for token_id, piece_type in special_types.items()
         if piece_type == USER_DEFINED
     }
-    roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
+    type_by_piece = {model.pieces[token_id]: piece_type for token_id, piece_type in special_types.items()}
+    roles = {  # as sentencepiece: a user-defined piece has none
+        role: piece
+        for role, piece in model.roles.items()
+        if type_by_piece.get(piece) == (UNKNOWN if role == "unk_token" else CONTROL)
+    }
     flags = remove_ineffective_flags(flags, normalizer)
     kinds = spec.vocabulary.kinds.copy()
     kinds[list(special_types)] = SPECIAL  # no text becomes one of them, as that of a symbol or of a merge might
