@@ -177,6 +177,7 @@ def encode_shards(
     return add_shards(
         plan.folder,
         _make_header(sources, plan),
+        plan.dtype.name,
         lambda folder: _ShardJob(sources, tokenizer, replace(plan, folder=folder)).run(n_threads, progress),
     )
 

@@ -367,7 +367,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     manifests = [(_find_part_name(target, Path(part)), _read_part(Path(part))) for part in parts]
     if not manifests:
         raise ValueError("there are no parts to merge; give their folders")
-    if (target / MANIFEST_NAME).exists() and "parts" not in Manifest.read(target).sources:
+    if (target / MANIFEST_NAME).exists() and _has_own_shards(Manifest.read(target)):
         raise ValueError(f"{target} has shards and a manifest of its own; merge the parts in the folder above them")
     if (target / JOURNAL_NAME).exists():
         raise ValueError(
@@ -396,6 +396,11 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     )
     merged_manifest.write(target)
     return merged_manifest
+
+
+def _has_own_shards(manifest: Manifest) -> bool:
+    """Whether a folder has shards that are of none of its parts."""
+    return "parts" not in manifest.sources or ADDED in manifest.sources
 
 
 def _find_part_name(out: Path, part: Path) -> str:
@@ -472,9 +477,23 @@ def list_additions(manifest: Manifest) -> list[str]:
         FormatError: for what `encode_shards(extend=True)` does not write.
 
     """
-    parts = manifest.sources.get(ADDED, [])
+    return _list_folders(manifest, ADDED)
+
+
+def list_parts(manifest: Manifest) -> list[str]:
+    """List the folders that a manifest of several parts was merged from.
+
+    Raises:
+        FormatError: for what `merge_manifests` does not write.
+
+    """
+    return _list_folders(manifest, "parts")
+
+
+def _list_folders(manifest: Manifest, key: str) -> list[str]:
+    parts = manifest.sources.get(key, [])
     if not _are_parts(parts):
-        refuse_value(parts, "a list of parts with their folders", f"sources.{ADDED}")
+        refuse_value(parts, "a list of parts with their folders", f"sources.{key}")
     return [part["folder"] for part in parts]
 
 
