@@ -364,7 +364,14 @@ class _ShardJob:
             sources=self._header["sources"],
             options=self._header["options"],
             skipped=max((step.get("skipped", 0) for step in journal.steps), default=0),
+            damaged_files=self._list_damaged_files(),
         )
+
+    def _list_damaged_files(self) -> dict[str, str]:
+        """List the damaged files that were left out, in all runs."""
+        for unit in self._sources.units():
+            self._sources.is_left_out(unit.file_index)  # those before the beginning of this run are read once more
+        return self._sources.damaged_files
 
 
 class _WriterThread(Workers):

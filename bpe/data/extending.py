@@ -67,14 +67,7 @@ def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callabl
         was_finished = (out / name / MANIFEST_NAME).exists()
         addition = encode(out / name)
         crash_point("added")
-        entries = [*manifest.shards, *(move_entry(entry, PurePosixPath(name)) for entry in addition.shards)]
-        entries.sort(key=lambda entry: entry.split or "")  # stable: "train" before "val"
-        extended = replace(
-            manifest,
-            shards=tuple(entries),
-            sources={**manifest.sources, ADDED: [*manifest.sources.get(ADDED, []), {"folder": name}]},
-            skipped=manifest.skipped + addition.skipped,
-        )
+        extended = _list_addition(manifest, name, addition)
         extended.write(out)
         if was_finished and not is_lasting:
             raise ValueError(
@@ -82,6 +75,19 @@ def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callabl
                 "listed now, and the pipe or standard input of this call was not read: call again if its text is new"
             )
         return extended
+
+
+def _list_addition(manifest: Manifest, name: str, addition: Manifest) -> Manifest:
+    """Return the manifest of a folder with the shards of one more folder in it."""
+    entries = [*manifest.shards, *(move_entry(entry, PurePosixPath(name)) for entry in addition.shards)]
+    entries.sort(key=lambda entry: entry.split or "")  # stable: "train" before "val"
+    return replace(
+        manifest,
+        shards=tuple(entries),
+        sources={**manifest.sources, ADDED: [*manifest.sources.get(ADDED, []), {"folder": name}]},
+        skipped=manifest.skipped + addition.skipped,
+        damaged_files={**manifest.damaged_files, **addition.damaged_files},
+    )
 
 
 def _read_parts(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, Manifest]]:
@@ -134,7 +140,12 @@ def _check_unchanged(folder: Path, manifest: Manifest, names: list[str]) -> None
 
 def _check_new_files(out: Path, parts: list[Manifest], names: list[str]) -> None:
     """Raise ValueError for files that are in the folder already, whatever path names them."""
-    old_paths = {_find_real_path(name) for part in parts for name in _list_lasting_files(part.sources)}
+    old_paths = {
+        _find_real_path(name)
+        for part in parts
+        for name in _list_lasting_files(part.sources)
+        if name not in part.damaged_files
+    }
     repeated_names = [name for name in names if _find_real_path(name) in old_paths]
     if repeated_names:
         raise ValueError(
