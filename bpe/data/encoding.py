@@ -172,13 +172,20 @@ def encode_shards(
     sources = _prepare_sources(sources, tokenizer, part)
     if not extend or not (plan.folder / MANIFEST_NAME).exists():
         return _ShardJob(sources, tokenizer, plan).run(n_threads, progress)
-    if part is not None:
-        raise ValueError(f"rank is {rank} and extend is True; extend the folder with whole sources")
+    return _extend_folder(sources, tokenizer, plan, n_threads, progress)
+
+
+def _extend_folder(
+    sources: Sources, tokenizer: Tokenizer, plan: ShardPlan, threads: int, progress: ProgressLike
+) -> Manifest:
+    """Add the documents of the sources to the finished shards in the plan's folder; returns the manifest of all."""
+    if plan.part is not None:
+        raise ValueError(f"rank is {plan.part[0]} and extend is True; extend the folder with whole sources")
     return add_shards(
         plan.folder,
         _make_header(sources, plan),
         plan.dtype.name,
-        lambda folder: _ShardJob(sources, tokenizer, replace(plan, folder=folder)).run(n_threads, progress),
+        lambda folder: _ShardJob(sources, tokenizer, replace(plan, folder=folder)).run(threads, progress),
     )
 
 
