@@ -77,8 +77,9 @@ INPUT_FORMAT = (
     ),
     option(
         "--on-error",
-        "a bad record (no JSON, no such field, null, not UTF-8) is an error (raise, default) or left out (skip)",
-        choices=("raise", "skip"),
+        "a bad record (no JSON, no such field, null, not UTF-8) is an error (raise, default) or left out (skip); "
+        "skip_files also leaves out files that cannot be decompressed, or are damaged Parquet or Arrow",
+        choices=("raise", "skip", "skip_files"),
         default="raise",
     ),
     option(

@@ -189,10 +189,15 @@ def is_counts_file(path: str) -> bool:
 
 
 def log_skipped(*corpora: Sources | Manifest | None) -> None:
-    """Log how many bad records of corpora were left out, if any were."""
+    """Log how many bad records of corpora were left out, and which damaged files, if any were."""
     skipped = sum(sources.skipped for sources in corpora if sources is not None)
     if skipped:
         log.warning("%s left out; --on-error raise names the first", pluralize(skipped, "bad record"))
+    damaged_files = {
+        name: reason for corpus in corpora if corpus is not None for name, reason in corpus.damaged_files.items()
+    }
+    if damaged_files:
+        log.warning("%s left out: %s", pluralize(len(damaged_files), "damaged file"), ", ".join(damaged_files))
 
 
 class Stdout:

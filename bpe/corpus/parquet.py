@@ -21,6 +21,7 @@ from bpe.corpus.blocks import Block, find_invalid_document
 from bpe.corpus.documents import Documents, read_arrow_documents
 from bpe.corpus.jsonl import check_unique_column, describe_known_names
 from bpe.corpus.listing import SourceFile, import_extra
+from bpe.corpus.reading import DamagedFileError
 from bpe.corpus.records import RecordContext
 from bpe.corpus.streams import FileStamps, open_raw, read_ahead, watch_for_changes
 from bpe.errors import FormatError, raise_if_of_signal_handler
@@ -52,8 +53,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
             f"a {file.format} file cannot be read from a pipe, since its index is at its end; name the file itself",
             path=file.name,
         )
-    read_rows = _read_parquet if file.format == "parquet" else _read_arrow
-    row_arrays = read_ahead(read_rows(context), lambda row_arrays: int(row_arrays[0].nbytes), READ_AHEAD_BYTES)
+    row_arrays = read_ahead(_read_rows(context), lambda row_arrays: int(row_arrays[0].nbytes), READ_AHEAD_BYTES)
     current_part = -1  # the row group or record batch that is read
     n_documents_before = n_bad_records = 0  # its documents so far, and the bad rows before it
     with closing(row_arrays):
@@ -78,6 +78,20 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
                         n_documents_before += len(block.starts)
 
 
+def read_column(context: RecordContext) -> None:
+    """Read the column as a whole, and drop it, to see whether the file is damaged.
+
+    Raises:
+        DamagedFileError: for a damaged file; FormatError for a column that does not exist or has no text.
+
+    """
+    import_extra("pyarrow", "corpus", f"a file of format {context.file.format}", context.file.name)
+    with closing(_read_rows(context)) as row_arrays:
+        for array, *_ in row_arrays:
+            with _as_format_errors(context.file):
+                read_arrow_documents(_cast_to_text(array))
+
+
 def list_row_groups(file: SourceFile) -> list[int]:
     """List the numbers of rows of a Parquet file's row groups."""
     import_extra("pyarrow", "corpus", "a file of format parquet", file.name)
@@ -87,6 +101,10 @@ def list_row_groups(file: SourceFile) -> list[int]:
 
 
 # Rows of the column ---------------------------------------------------------------------------------------------------
+
+
+def _read_rows(context: RecordContext) -> Generator[ColumnRows, None, None]:
+    return (_read_parquet if context.file.format == "parquet" else _read_arrow)(context)
 
 
 def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
@@ -300,6 +318,6 @@ def _as_format_errors(file: SourceFile) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         reason = " ".join(str(error).split())
-        raise FormatError(
-            f"the {file.format} data cannot be read ({reason}); copy or write the file again", path=file.name
+        raise DamagedFileError(
+            f"the {file.format} data cannot be read ({reason}); copy or write the file again", file.name
         ) from None

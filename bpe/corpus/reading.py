@@ -44,6 +44,14 @@ GROWTH_DIVISOR = 8
 BlockEndFinder = Callable[[bytearray, int, int], tuple[int, int] | None]
 
 
+class DamagedFileError(FormatError):
+    """Raised for a file whose data cannot be decompressed, or read as a whole."""
+
+    def __init__(self, message: str, source: str) -> None:
+        super().__init__(f'{message}, or pass on_error="skip_files" to leave out such files', path=source)
+        self.reason = message
+
+
 class Readable(Protocol):
     """A file open for reading bytes."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bpe.corpus.listing import SourceFile
     from bpe.corpus.streams import NextFiles
 
-OnError = Literal["raise", "skip"]
+OnError = Literal["raise", "skip", "skip_files"]
 #: How quotation marks are read: as those of fields, unless they seem to be text in TSV; as those of fields; as text.
 Quoting = Literal["auto", "excel", "none"]
 
@@ -32,7 +32,7 @@ class BadRecords:
     """Bad records: an error, or skipped and counted.
 
     Attributes:
-        on_error: "raise" or "skip".
+        on_error: "raise", "skip" or "skip_files".
         count: the number of records skipped so far.
         parent: where they are counted too, with those of other calls, or None.
 

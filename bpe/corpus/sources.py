@@ -5,7 +5,7 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from itertools import islice, takewhile
@@ -25,6 +25,7 @@ from bpe.corpus.contents import SIGNATURE_BYTES, ExpectedText, check_text, warn_
 from bpe.corpus.reading import (
     MAX_SHARED_READ,
     BlockEndFinder,
+    DamagedFileError,
     EncodingErrors,
     ReadSchedule,
     Stream,
@@ -33,10 +34,12 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
-from bpe.errors import FormatError, check_choice, check_int, describe, pluralize
+from bpe.errors import FormatError, check_choice, check_int, describe, get_log, pluralize
 
 if TYPE_CHECKING:
     from bpe.corpus.listing import SourceFile
+
+log = get_log()
 
 #: The size of a unit in bytes, about.
 UNIT_BYTES = 256 << 20
@@ -79,7 +82,9 @@ class Sources:
             "bytes", they stay as they are (byte models only).
         on_error: "raise" makes a bad record an error that names the file and the line or row; "skip" leaves bad records
             out and counts them: a line that is not JSON, a field that is missing, null or no string, a row with too few
-            or too many fields, text that is not UTF-8.
+            or too many fields, text that is not UTF-8. "skip_files" also leaves out, as a whole, each file whose data
+            cannot be decompressed, or is damaged Parquet or Arrow, and lists it in `damaged_files`: to know that, such
+            files are read twice. From a pipe, such data is always an error.
         separator_ends: whether a separator ends a document rather than separating two, so that one at the end of a
             file starts no empty document.
         quoting: quotation marks in CSV and TSV: "excel", those around a field are no part of it, as in the module csv;
@@ -133,7 +138,7 @@ class Sources:
         self.separators = parse_separators(separator, per_line)
         self.keep_separator = bool(per_line)
         self.encoding_errors = check_encoding_errors(encoding_errors)
-        self._bad_records = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
+        self._bad_records = BadRecords(check_choice("on_error", on_error, ("raise", "skip", "skip_files")))
         self.separator_ends = bool(separator_ends)
         self.quoting: Quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
         guesses_formats = self.format == "auto"
@@ -149,6 +154,8 @@ class Sources:
             )
         self._whole_files = [SourceUnit(index, 0, None, file.size) for index, file in enumerate(self.files)]
         self._part: tuple[SourceUnit, ...] | None = None
+        # by the index of the file, for all copies: what is wrong with it, None if nothing is
+        self._damage: dict[int, str | None] = {}
 
     @classmethod
     def of(
@@ -189,6 +196,12 @@ class Sources:
         return self._bad_records.count
 
     @property
+    def damaged_files(self) -> dict[str, str]:
+        """The damaged files that were left out so far, in order: name → what is wrong."""
+        damage = {index: self._damage.get(index) for index in sorted({unit[0] for unit in self._list_units_to_read()})}
+        return {self.files[index].name: reason for index, reason in damage.items() if reason is not None}
+
+    @property
     def size(self) -> int | None:
         """The bytes on disk, or None if unknown before they are read."""
         sizes = [unit.disk_bytes for unit in self._list_units_to_read()]
@@ -219,6 +232,38 @@ class Sources:
     def add_bad_records(self, count: int) -> None:
         """Add the bad records that were skipped before the position that reading goes on from."""
         self._bad_records.skip(count)
+
+    def is_left_out(self, index: int) -> bool:
+        """Whether a file is left out, since it is damaged; it is read as a whole to know that."""
+        if self.on_error != "skip_files" or not _can_be_damaged(self.files[index]):
+            return False
+        if index not in self._damage:
+            self._damage[index] = self._find_damage(index)
+        return self._damage[index] is not None
+
+    def leave_out(self, damaged_files: Mapping[str, str]) -> None:
+        """Leave out files that were damaged when they were read before: name → what was wrong."""
+        for index, file in enumerate(self.files):
+            if file.name in damaged_files:
+                self._damage[index] = damaged_files[file.name]
+
+    def _find_damage(self, index: int) -> str | None:
+        """Read a file as a whole; returns what is wrong with it, or None."""
+        from bpe.corpus.streams import read_compressed
+
+        file = self.files[index]
+        state = ReadState(None, ReadSchedule(None, 1), None, 0, whole_documents=False)
+        try:
+            if file.compression is not None:
+                read_compressed(file, state.file_stamps)
+            else:
+                from bpe.corpus.parquet import read_column
+
+                read_column(self._make_context(SourceUnit(index, 0, None, file.size), state))
+        except DamagedFileError as error:
+            log.warning("%s is left out: %s", file.name, error.reason)
+            return error.reason
+        return None
 
     def plan(self) -> dict[str, Any]:
         """Return what determines the documents and their order, as JSON values: files, options, the part."""
@@ -322,7 +367,7 @@ class Sources:
         if size <= UNIT_BYTES:
             return one_unit
         if file.format == "parquet":
-            return self._divide_parquet(index)
+            return one_unit if self.is_left_out(index) else self._divide_parquet(index)
         separators = [b"\n"] if file.format == "jsonl" else self.separators
         separator = separators[0] if separators else b""
         is_text = file.format in ("jsonl", "text") and file.is_seekable and self.encoding_errors != "replace"
@@ -416,9 +461,13 @@ class Sources:
         documents_to_skip = 0
         if start is not None:
             units, documents_to_skip = self._find_units(units, start), start.documents_to_skip
+        is_inside = start is not None and (start.offset > 0 or start.documents_to_skip > 0)  # so it was read before
         n_done = 0
         with self._open_next_files(units, threads, state):
             while n_done < len(units):
+                if not (is_inside and n_done == 0) and self.is_left_out(units[n_done].file_index):
+                    n_done += 1
+                    continue
                 n_by_kernel = 0 if documents_to_skip else self._count_units_for_kernel(units, n_done, state)
                 if n_by_kernel:
                     yield from self._read_in_kernel(units[n_done : n_done + n_by_kernel], state)
@@ -584,7 +633,7 @@ class Sources:
 
     def _drops_invalid_texts(self) -> bool:
         """Whether documents of text files that are not UTF-8 are bad records to leave out."""
-        return self.on_error == "skip" and self.encoding_errors == "strict"
+        return self.on_error != "raise" and self.encoding_errors == "strict"
 
     def _read_text(self, unit: SourceUnit, state: ReadState) -> Generator[Block, None, None]:
         """Read the documents of a unit of text in blocks."""
@@ -628,6 +677,8 @@ class Sources:
         kernel_format = self._find_kernel_format(units[first])
         if kernel_format is None:
             return 0
+        if self.on_error == "skip_files" and _can_be_damaged(self.files[units[first].file_index]):
+            return 1  # the next one may be damaged
         formats = map(self._find_kernel_format, islice(units, first, None))
         return sum(1 for _ in takewhile(partial(eq, kernel_format), formats))
 
@@ -734,6 +785,11 @@ class Sources:
             return parse_row(record, columns[unit_index], context, dialect, line_index)
 
         reader.set_rows(dialect.make_kernel(requires_utf8=self.encoding_errors != "bytes"), read, parse)
+
+
+def _can_be_damaged(file: SourceFile) -> bool:
+    """Whether a file can be read twice, and has data that may be damaged: compressed, Parquet or Arrow."""
+    return file.kind in ("file", "remote") and (file.compression is not None or file.format in ("parquet", "arrow"))
 
 
 #: What `files=` of training and of `bpe.evaluate` takes.

@@ -18,8 +18,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from bpe.base._team import Crew
 from bpe.corpus.contents import SIGNATURE_BYTES, Compression, find_compression
 from bpe.corpus.listing import SourceFile, import_extra, open_remote
-from bpe.corpus.reading import EncodingErrors, Stream, make_changed_error
-from bpe.errors import FormatError, ignore_system_errors, raise_if_of_signal_handler, with_article
+from bpe.corpus.reading import DamagedFileError, EncodingErrors, Stream, make_changed_error
+from bpe.errors import ignore_system_errors, raise_if_of_signal_handler, with_article
 
 #: The number of bytes that are read ahead.
 READ_AHEAD_BYTES = 8 << 20
@@ -183,6 +183,19 @@ def read_stamp(descriptor_or_path: int | str) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
+def read_compressed(file: SourceFile, stamps: FileStamps) -> None:
+    """Decompress a regular or remote file, and drop the text, to see whether it is damaged.
+
+    Raises:
+        DamagedFileError, OSError: as for `decompress`.
+
+    """
+    assert file.compression is not None
+    with ExitStack() as stack:
+        for _ in decompress(open_raw(file, stack, stamps)[0], file.compression, file.name):
+            pass
+
+
 def count_newlines(file: SourceFile, offset: int) -> int | None:
     """Count the newlines in the first `offset` bytes of a file's text, to number lines; None for a pipe."""
     if file.kind not in ("file", "remote"):
@@ -339,7 +352,7 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
     """Yield a compressed file's data in chunks of at most DECOMPRESSED_CHUNK_BYTES, each with the bytes read so far.
 
     Raises:
-        FormatError: for data that is damaged or ends early.
+        DamagedFileError: for data that is damaged or ends early.
         ImportError: if a package for this compression is missing.
         OSError: for a file that cannot be read.
 
@@ -364,10 +377,10 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
             data = _read(file)
             bytes_read += len(data)
             if not data:
-                raise FormatError(
+                raise DamagedFileError(
                     f"the {compression} data ends early, after {bytes_read} bytes: the file is incomplete; copy or "
                     "download it again",
-                    path=source,
+                    source,
                 )
         else:
             data = b""
@@ -375,10 +388,10 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
             decompressed = decompressor.decompress(data, DECOMPRESSED_CHUNK_BYTES)
         except errors as error:
             raise_if_of_signal_handler(error)
-            raise FormatError(
+            raise DamagedFileError(
                 f"the {compression} data is damaged before byte {bytes_read} ({error}); copy or download the file "
                 "again",
-                path=source,
+                source,
             ) from None
         if decompressed:
             yield decompressed, bytes_read

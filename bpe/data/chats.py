@@ -14,6 +14,7 @@ from typing import Any
 
 from bpe.base.progress import ProgressLike, progress_bar
 from bpe.chats.templates import choose_template
+from bpe.corpus.records import OnError
 from bpe.corpus.sources import Sources
 from bpe.data.formats.shard_format import ShardFormat
 from bpe.data.journal import crash_point
@@ -92,7 +93,7 @@ def encode_chats(
             facts = {"fingerprint": tokenizer.fingerprint, "file": TOKENIZER_JSON}
             manifest = Manifest(
                 shard_format.name, dtype.name, tuple(shards), True, facts, {}, header["options"] | {"chats": plan},
-                reader.n_skipped,
+                reader.n_skipped + reader.lines.skipped, reader.lines.damaged_files,
             )  # fmt: skip
             crash_point("manifest")
             manifest.write(out)
@@ -118,21 +119,24 @@ class _ChatReader:
     """Reads conversations, and encodes them.
 
     Attributes:
-        n_skipped: the number of bad records that were left out, if the sources say so.
+        lines: the lines of the files, which count those that are not UTF-8, if such are left out.
+        n_skipped: the number of other bad records that were left out, if the sources say so.
 
     """
 
     def __init__(self, sources: Sources, tokenizer: Tokenizer, field: str, allowed_special: Allowed) -> None:
         self._keys, self._tokenizer, self._allowed_special = field.split("."), tokenizer, allowed_special
-        self._skips = sources.on_error == "skip"
+        self._skips = sources.on_error != "raise"
         names = ["-" if file.kind == "stdin" else file.name for file in sources.files]
-        self._lines = Sources(names, format="text", per_line=True, encoding_errors=sources.encoding_errors)
+        on_error: OnError = "skip_files" if sources.on_error == "skip_files" else "raise"
+        errors = sources.encoding_errors
+        self.lines = Sources(names, format="text", per_line=True, encoding_errors=errors, on_error=on_error)
         self.n_skipped = 0
 
     def read(self, advance: Any) -> Iterator[tuple[Any, Any]]:
         """Yield the ids and the mask of each conversation."""
-        for index, file in enumerate(self._lines.files):
-            for number, line in enumerate(self._lines.select_file(index).documents(), 1):
+        for index, file in enumerate(self.lines.files):
+            for number, line in enumerate(self.lines.select_file(index).documents(), 1):
                 if not line.strip():
                     continue
                 try:

@@ -15,7 +15,7 @@ from bpe.data.finding import ListedShard, ShardListing, find_shards
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import DocumentBatch, Shard, have_masks
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo
-from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path, move_entry
+from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path, list_additions, move_entry
 from bpe.data.writing import EndOfTextPlacer, mark_unfinished, refuse_finished, remove_shards, write_batches
 from bpe.errors import check_choice, check_int
 
@@ -208,7 +208,9 @@ class _Conversion:
                     tuple(entries),
                     masks=self.masks,
                     tokenizer=tokenizer,
-                    sources={} if ids_changed else source_manifest.to_header()["sources"],
+                    sources={}
+                    if ids_changed or list_additions(source_manifest)
+                    else source_manifest.to_header()["sources"],
                     options=source_manifest.options,
                     skipped=source_manifest.skipped,
                 )

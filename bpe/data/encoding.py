@@ -167,12 +167,20 @@ def encode_shards(
     sources = _prepare_sources(sources, tokenizer, part)
     if not extend or not (plan.folder / MANIFEST_NAME).exists():
         return _ShardJob(sources, tokenizer, plan).run(n_threads, progress)
-    if part is not None:
-        raise ValueError(f"rank is {rank} and extend is True; extend the folder with whole sources")
+    return _extend_folder(sources, tokenizer, plan, n_threads, progress)
+
+
+def _extend_folder(
+    sources: Sources, tokenizer: Tokenizer, plan: ShardPlan, threads: int, progress: ProgressLike
+) -> Manifest:
+    """Add the documents of the sources to the finished shards in the plan's folder; returns the manifest of all."""
+    if plan.part is not None:
+        raise ValueError(f"rank is {plan.part[0]} and extend is True; extend the folder with whole sources")
     return add_shards(
         plan.folder,
         _make_header(sources, plan),
-        lambda folder: _ShardJob(sources, tokenizer, replace(plan, folder=folder)).run(n_threads, progress),
+        plan.dtype.name,
+        lambda folder: _ShardJob(sources, tokenizer, replace(plan, folder=folder)).run(threads, progress),
     )
 
 
@@ -358,7 +366,14 @@ class _ShardJob:
             sources=self._header["sources"],
             options=self._header["options"],
             skipped=max((step.get("skipped", 0) for step in journal.steps), default=0),
+            damaged_files=self._list_damaged_files(),
         )
+
+    def _list_damaged_files(self) -> dict[str, str]:
+        """List the damaged files that were left out, in all runs."""
+        for unit in self._sources.units():
+            self._sources.is_left_out(unit.file_index)  # those before the beginning of this run are read once more
+        return self._sources.damaged_files
 
 
 class _WriterThread(Workers):

@@ -7,13 +7,14 @@ lists its shards too, in one atomic step. Until then, readers of the folder see 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bpe.data.journal import check_same_header, lock_folder
-from bpe.data.manifest import ADDED, Manifest, list_additions, move_entry
+from bpe.data.journal import check_same_header, crash_point, lock_folder
+from bpe.data.manifest import ADDED, MANIFEST_NAME, Manifest, list_additions, list_parts, move_entry
 from bpe.errors import get_log, pluralize, short_repr
 
 log = get_log()
@@ -28,12 +29,13 @@ _COMMON_OPTIONS = {
 }
 
 
-def add_shards(out: Path, header: Mapping[str, Any], encode: Callable[[Path], Manifest]) -> Manifest:
+def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callable[[Path], Manifest]) -> Manifest:
     """Add the shards of one call to a finished folder.
 
     Args:
         out: the folder.
         header: all that determines the new shards, as in their journal.
+        dtype: the type of their ids.
         encode: encodes to a folder, and returns its manifest.
 
     Returns:
@@ -45,26 +47,54 @@ def add_shards(out: Path, header: Mapping[str, Any], encode: Callable[[Path], Ma
     """
     with lock_folder(out):
         manifest = Manifest.read(out)
+        if "files" not in manifest.sources or manifest.masks or manifest.dtype != dtype:
+            raise ValueError(
+                f"{out} was not written by encode_shards from files of text, so nothing can be added to it; "
+                "name another folder"
+            )
         folders = list_additions(manifest)
-        parts = [manifest, *(Manifest.read(out / folder) for folder in folders)]
+        parts = list(_read_parts(out, manifest))
         new_files = _list_lasting_files(header["sources"])
-        if len(new_files) == len(header["sources"]["files"]) and any(_is_same_call(out, p, header) for p in parts):
+        is_lasting = len(new_files) == len(header["sources"]["files"])
+        same = next((part for part in parts if is_lasting and _is_same_call(out, part[1], header)), None)
+        if same is not None:
+            _check_unchanged(*same, new_files)
             log.info("%s has the shards of these sources; nothing to do", out)
             return manifest
         _check_common_options(out, manifest, header)
-        _check_new_files(out, parts, new_files)
+        _check_new_files(out, [part for _, part in parts], new_files)
         name = f"{ADDED}-{len(folders):05d}"
+        was_finished = (out / name / MANIFEST_NAME).exists()
         addition = encode(out / name)
-        entries = [*manifest.shards, *(move_entry(entry, PurePosixPath(name)) for entry in addition.shards)]
-        entries.sort(key=lambda entry: entry.split or "")  # stable: "train" before "val"
-        extended = replace(
-            manifest,
-            shards=tuple(entries),
-            sources={**manifest.sources, ADDED: [*manifest.sources.get(ADDED, []), {"folder": name}]},
-            skipped=manifest.skipped + addition.skipped,
-        )
+        crash_point("added")
+        extended = _list_addition(manifest, name, addition)
         extended.write(out)
+        if was_finished and not is_lasting:
+            raise ValueError(
+                f"an earlier call was ended when its addition {name} was finished but not yet listed in {out}; it is "
+                "listed now, and the pipe or standard input of this call was not read: call again if its text is new"
+            )
         return extended
+
+
+def _list_addition(manifest: Manifest, name: str, addition: Manifest) -> Manifest:
+    """Return the manifest of a folder with the shards of one more folder in it."""
+    entries = [*manifest.shards, *(move_entry(entry, PurePosixPath(name)) for entry in addition.shards)]
+    entries.sort(key=lambda entry: entry.split or "")  # stable: "train" before "val"
+    return replace(
+        manifest,
+        shards=tuple(entries),
+        sources={**manifest.sources, ADDED: [*manifest.sources.get(ADDED, []), {"folder": name}]},
+        skipped=manifest.skipped + addition.skipped,
+        damaged_files={**manifest.damaged_files, **addition.damaged_files},
+    )
+
+
+def _read_parts(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, Manifest]]:
+    """Yield a folder and those in it that its manifest lists, each with its manifest."""
+    yield folder, manifest
+    for name in (*list_parts(manifest), *list_additions(manifest)):
+        yield from _read_parts(folder / name, Manifest.read(folder / name))
 
 
 def _is_same_call(out: Path, manifest: Manifest, header: Mapping[str, Any]) -> bool:
@@ -84,7 +114,8 @@ def _check_common_options(out: Path, manifest: Manifest, header: Mapping[str, An
             f"{new_tokenizer[:12]}…; extend it with the copy of its tokenizer there"
         )
     for key, name in _COMMON_OPTIONS.items():
-        old, new = manifest.options.get(key), header["options"][key]
+        old = manifest.format if key == "format" else manifest.options.get(key)
+        new = header["options"][key]
         if old != new:
             raise ValueError(
                 f"{name} of {out} is {short_repr(old)}, and {short_repr(new)} here; all its documents must have the "
@@ -97,12 +128,31 @@ def _list_lasting_files(plan: Mapping[str, Any]) -> list[str]:
     return [name for name, size, *_ in plan.get("files", ()) if size is not None or "://" in name]
 
 
+def _check_unchanged(folder: Path, manifest: Manifest, names: list[str]) -> None:
+    """Raise ValueError for a file that was changed after shards of it were written."""
+    times = [(folder / file.name).stat().st_mtime_ns for shard in manifest.shards for file in shard.files]
+    for name in names:
+        if times and "://" not in name and os.stat(name).st_mtime_ns > max(times):
+            raise ValueError(
+                f"{name} was changed after it was encoded to {folder}; give only new files, under names of their own"
+            )
+
+
 def _check_new_files(out: Path, parts: list[Manifest], names: list[str]) -> None:
-    """Raise ValueError for files that are in the folder already."""
-    old_names = {name for part in parts for name in _list_lasting_files(part.sources)}
-    repeated_names = [name for name in names if name in old_names]
+    """Raise ValueError for files that are in the folder already, whatever path names them."""
+    old_paths = {
+        _find_real_path(name)
+        for part in parts
+        for name in _list_lasting_files(part.sources)
+        if name not in part.damaged_files
+    }
+    repeated_names = [name for name in names if _find_real_path(name) in old_paths]
     if repeated_names:
         raise ValueError(
             f"{len(repeated_names)} of the {pluralize(len(names), 'file')} are in {out} already, such as "
             f"{short_repr(repeated_names[0], 200)}; give only the new files"
         )
+
+
+def _find_real_path(name: str) -> str:
+    return name if "://" in name else os.path.realpath(name)

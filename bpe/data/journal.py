@@ -348,6 +348,8 @@ def _select_used_plan(plan: Mapping[str, Any], old_plan: Mapping[str, Any], n_us
     files = plan.get("files")
     if isinstance(files, list):
         used_plan["files"] = files[:n_used_files]
+    if n_used_files is not None and old_plan.get("on_error") == "skip" and plan.get("on_error") == "skip_files":
+        used_plan["on_error"] = "skip"  # no file that was read was damaged
     if n_used_files is not None and old_plan.get("on_error") == "raise":  # so that nothing bad was in what was read
         used_plan.pop("on_error", None)
         if old_plan.get("encoding_errors") == "strict":

@@ -73,6 +73,7 @@ def check_steps(journal: Journal, plan: ShardPlan, sources: Sources) -> None:
     try:
         for checker.line, step in enumerate(journal.steps, 2):
             checker.check(step)
+        checker.check_damage(fix)
         checker.check_sources()
     except FormatError as error:
         raise FormatError(
@@ -293,6 +294,18 @@ class _StepChecker:
                 raise FormatError(
                     f"the sources have {known_counts} documents in {ranges}, not {expected}", where="next"
                 )
+
+    def check_damage(self, fix: str) -> None:
+        """Check that the file that reading goes on in, if it has documents in shards, is not one to leave out now."""
+        point = self._resume_points[-1]
+        if self._has_all_documents or point.position is None:
+            return
+        file = point.position.file_index
+        if point.index_in_file + point.documents_after_position and self._sources.is_left_out(file):
+            raise ValueError(
+                f"{self._sources.files[file].name} is damaged, and documents of it are in finished shards, so it "
+                f"cannot be left out as a whole; {fix}"
+            )
 
     def _find_position(self, point: ResumePoint) -> Position:
         """Find the position of a resume point, that of the first document for the first one."""

@@ -75,6 +75,7 @@ class Manifest:
         sources: the plan of the sources, JSON; {} if unknown.
         options: the options that the shards were written with, JSON.
         skipped: the number of bad records of the sources that were left out, in all runs of the command.
+        damaged_files: the damaged files that were left out (`on_error="skip_files"`), name → what is wrong.
 
     >>> file = WrittenFile("tokens-00000.npy", 132, "0a1b2c3d")
     >>> manifest = Manifest("native", "uint16", (ShardEntry("tokens-00000", 1, 2, (file,)),))
@@ -91,6 +92,7 @@ class Manifest:
     sources: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     skipped: int = 0
+    damaged_files: dict[str, str] = field(default_factory=dict)
 
     @property
     def documents(self) -> int:
@@ -138,8 +140,9 @@ class Manifest:
             OSError: if it cannot be written.
 
         """
-        totals = {"documents": self.documents, "tokens": self.tokens}
+        totals: dict[str, Any] = {"documents": self.documents, "tokens": self.tokens}
         totals |= {"skipped": self.skipped} if self.skipped else {}
+        totals |= {"damaged_files": self.damaged_files} if self.damaged_files else {}
         head = {"version": VERSION, "format": self.format, "dtype": self.dtype, "masks": self.masks, **totals}
         tail = {"tokenizer": self.tokenizer, "sources": self.sources, "options": self.options}
         value = {**head, **tail, "shards": [asdict(shard) for shard in self.shards]}
@@ -224,6 +227,11 @@ def _is_fraction(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
+def _are_messages(value: object) -> bool:
+    """Check whether a value is an object of strings."""
+    return isinstance(value, dict) and all(isinstance(message, str) for message in value.values())
+
+
 def _are_files(value: object) -> bool:
     """Check whether a value is a list of files as `Sources.plan` has them: name, size, format, compression."""
     return isinstance(value, list) and all(
@@ -290,6 +298,11 @@ _MANIFEST_RULES: dict[str, FieldRule] = {
     "format": _TEXT_RULE,
     **dict.fromkeys(("documents", "tokens"), COUNT_RULE),
 }
+#: Those that are there only where something was left out.
+_LEFT_OUT_RULES: dict[str, FieldRule] = {
+    "skipped": COUNT_RULE,
+    "damaged_files": (_are_messages, "an object with a message for each file"),
+}
 _SHARD_RULES: dict[str, FieldRule] = {
     "files": (lambda value: isinstance(value, list) and bool(value), "a list with the shard's files"),
     "split": ((None, "train", "val", "test").__contains__, 'null, "train", "val" or "test"'),
@@ -315,10 +328,10 @@ def parse_manifest(value: object) -> Manifest:
         raise FormatError(f"its version is {version}; this release reads version {VERSION}", where="version")
     root = check_fields(value, _MANIFEST_RULES, "")
     shards = tuple(parse_shard(item, f"shards[{i}]") for i, item in enumerate(root["shards"]))
-    if "skipped" in root:
-        check_fields(root, {"skipped": COUNT_RULE}, "")
+    check_fields(root, {name: rule for name, rule in _LEFT_OUT_RULES.items() if name in root}, "")
     facts = {name: root[name] for name in ("masks", "tokenizer", "sources", "options")}
-    manifest = Manifest(root["format"], root["dtype"], shards, **facts, skipped=root.get("skipped", 0))
+    facts |= {name: root[name] for name in _LEFT_OUT_RULES if name in root}
+    manifest = Manifest(root["format"], root["dtype"], shards, **facts)
     for name in ("documents", "tokens"):
         expected = getattr(manifest, name)
         if root[name] != expected:
@@ -367,7 +380,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     manifests = [(_find_part_name(target, Path(part)), _read_part(Path(part))) for part in parts]
     if not manifests:
         raise ValueError("there are no parts to merge; give their folders")
-    if (target / MANIFEST_NAME).exists() and "parts" not in Manifest.read(target).sources:
+    if (target / MANIFEST_NAME).exists() and _has_own_shards(Manifest.read(target)):
         raise ValueError(f"{target} has shards and a manifest of its own; merge the parts in the folder above them")
     if (target / JOURNAL_NAME).exists():
         raise ValueError(
@@ -393,9 +406,15 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
         sources={**plan, "parts": part_records},
         options={**first_manifest.options, "part": None},
         skipped=sum(manifest.skipped for _, manifest in manifests),
+        damaged_files={name: reason for _, manifest in manifests for name, reason in manifest.damaged_files.items()},
     )
     merged_manifest.write(target)
     return merged_manifest
+
+
+def _has_own_shards(manifest: Manifest) -> bool:
+    """Whether a folder has shards that are of none of its parts."""
+    return "parts" not in manifest.sources or ADDED in manifest.sources
 
 
 def _find_part_name(out: Path, part: Path) -> str:
@@ -472,9 +491,23 @@ def list_additions(manifest: Manifest) -> list[str]:
         FormatError: for what `encode_shards(extend=True)` does not write.
 
     """
-    parts = manifest.sources.get(ADDED, [])
+    return _list_folders(manifest, ADDED)
+
+
+def list_parts(manifest: Manifest) -> list[str]:
+    """List the folders that a manifest of several parts was merged from.
+
+    Raises:
+        FormatError: for what `merge_manifests` does not write.
+
+    """
+    return _list_folders(manifest, "parts")
+
+
+def _list_folders(manifest: Manifest, key: str) -> list[str]:
+    parts = manifest.sources.get(key, [])
     if not _are_parts(parts):
-        refuse_value(parts, "a list of parts with their folders", f"sources.{ADDED}")
+        refuse_value(parts, "a list of parts with their folders", f"sources.{key}")
     return [part["folder"] for part in parts]
 
 

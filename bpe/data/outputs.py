@@ -143,7 +143,9 @@ def _make_source_fields(n_used_files: int | None, next_point: ResumePoint | None
     """Make the fields of a step about the sources: the files used, and where to go on; at the end, the bad records."""
     if next_point is None:
         return {"used": None, "next": None, "skipped": n_bad_records}
-    return {"used": n_used_files, "next": next_point.to_json()}
+    assert next_point.position is not None
+    n_passed_files = next_point.position.file_index  # some of them may have no documents
+    return {"used": max(n_used_files or 0, n_passed_files), "next": next_point.to_json()}
 
 
 class OrderedShardOutput(ShardOutput):

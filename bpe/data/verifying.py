@@ -287,6 +287,7 @@ def _open_sources(manifest: Manifest) -> Sources | None:
         quoting=plan.get("quoting", "auto"),
         separator_ends=plan["separator_ends"],
     )
+    sources.leave_out(manifest.damaged_files)
     part = manifest.options.get("part")
     return sources if part is None else sources.part(*part)
 
@@ -294,7 +295,7 @@ def _open_sources(manifest: Manifest) -> Sources | None:
 def _find_changed_file(sources: Sources, manifest: Manifest) -> str:
     """Describe the first file that has changed since; an empty string if none has."""
     for old_file, new_file in zip(manifest.sources["files"], sources.plan()["files"], strict=False):
-        if old_file[:2] != list(new_file[:2]):
+        if old_file[:2] != list(new_file[:2]) and old_file[0] not in manifest.damaged_files:
             name, size = old_file[0], pluralize(old_file[1] or 0, "byte")
             return f"sources: {name} had {size} when it was encoded, and has {new_file[1]}"
     return ""

@@ -16,7 +16,17 @@ from shard_corpus import END, make_texts, open_sources, read_files, read_rows, r
 
 import bpe
 from bpe.cli import main
-from bpe.data import Blocks, Manifest, TokenShards, convert_shards, encode_shards, merge_manifests, verify
+from bpe.data import (
+    Blocks,
+    Manifest,
+    TokenShards,
+    convert_shards,
+    encode_shards,
+    journal,
+    merge_manifests,
+    verify,
+    write_shards,
+)
 from bpe.errors import FormatError
 
 __all__ = ["tokenizer"]  # a fixture
@@ -196,3 +206,96 @@ def test_the_command_extends(tmp_path, tokenizer, capsys):
         assert main([*argv, "--separator", END, *map(str, paths)]) == 0
     capsys.readouterr()
     assert len(Manifest.read(tmp_path / "out").sources["added"]) == 1
+
+
+def test_a_file_of_the_folder_is_found_under_another_path(tmp_path, tokenizer, monkeypatch):
+    first, second, _ = write_parts(tmp_path)
+    encode_shards(open_sources(first), tokenizer, tmp_path / "out")
+    monkeypatch.chdir(first[0].parent)
+    (tmp_path / "link.txt").symlink_to(first[1])
+    for path in (Path(first[0].name), tmp_path / "link.txt"):
+        with pytest.raises(ValueError, match=r"1 of the 3 files are in .* already"):
+            encode_shards(open_sources([path, *second]), tokenizer, tmp_path / "out", extend=True)
+
+
+def test_a_file_that_was_changed_since_is_no_repetition(tmp_path, tokenizer):
+    """A file of the same name and size is not taken for the one that was encoded."""
+    first, second, _ = write_parts(tmp_path)
+    out = tmp_path / "out"
+    encode_shards(open_sources(first), tokenizer, out)
+    encode_shards(open_sources(second), tokenizer, out, extend=True)
+    for paths in (first, second):
+        os.utime(paths[1], ns=(0, paths[1].stat().st_mtime_ns + 10**12))
+        with pytest.raises(ValueError, match=r"1.txt was changed after it was encoded to .*; give only new files"):
+            encode_shards(open_sources(paths), tokenizer, out, extend=True)
+
+
+def test_folders_of_other_functions_are_refused(tmp_path, tokenizer):
+    first, second, _ = write_parts(tmp_path)
+    encode_shards(open_sources(first), tokenizer, tmp_path / "out")
+    encode_shards(open_sources(second), tokenizer, tmp_path / "out", extend=True)
+    convert_shards(tmp_path / "out", tmp_path / "of many", "dolma")
+    write_shards([[1, 2]], tmp_path / "ids")
+    for folder in ("of many", "ids"):
+        with pytest.raises(
+            ValueError, match=r"was not written by encode_shards from files of text.*; name another fol"
+        ):
+            encode_shards(open_sources(second), tokenizer, tmp_path / folder, extend=True)
+    encode_shards(open_sources(first), tokenizer, tmp_path / "alone")
+    convert_shards(tmp_path / "alone", tmp_path / "dolma", "dolma")
+    with pytest.raises(ValueError, match=r"format of .* is 'dolma', and 'native' here"):
+        encode_shards(open_sources(second), tokenizer, tmp_path / "dolma", extend=True)
+
+
+def test_additions_to_merged_parts_stay(tmp_path, tokenizer):
+    corpora = write_parts(tmp_path)
+    for name, paths in zip("ab", corpora[:2], strict=True):
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "all" / name)
+    merge_manifests([tmp_path / "all" / "a", tmp_path / "all" / "b"], tmp_path / "all")
+    for paths in corpora[:2]:
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "all", extend=True)  # has them
+        with pytest.raises(ValueError, match=r"2 of the 4 files are in .* already"):
+            encode_shards(open_sources([*paths, *corpora[2]]), tokenizer, tmp_path / "all", extend=True)
+    extended = encode_shards(open_sources(corpora[2]), tokenizer, tmp_path / "all", extend=True)
+    with pytest.raises(ValueError, match="has shards and a manifest of its own; merge the parts in the folder above"):
+        merge_manifests([tmp_path / "all" / "a", tmp_path / "all" / "b"], tmp_path / "all")
+    assert Manifest.read(tmp_path / "all") == extended
+    assert verify(tmp_path / "all") == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_other_standard_input_after_a_kill_is_not_lost(tmp_path, tokenizer, monkeypatch):
+    """An addition that was finished but not listed is listed, and a call with other text says that it was not read."""
+    first, _, _ = write_parts(tmp_path)
+    out = tmp_path / "out"
+    encode_shards(open_sources(first), tokenizer, out)
+
+    def add(text: str) -> None:
+        (tmp_path / "input").write_text(text)
+        with open(tmp_path / "input") as file:
+            monkeypatch.setattr("sys.stdin", file)
+            encode_shards(bpe.Sources("-", separator=END), tokenizer, out, extend=True)
+
+    def kill(event: str) -> None:
+        if event == "added":
+            raise InterruptedError(event)
+
+    monkeypatch.setattr(journal, "failpoint", kill)
+    with pytest.raises(InterruptedError, match="added"):
+        add("low")
+    monkeypatch.setattr(journal, "failpoint", None)
+    with pytest.raises(ValueError, match=r"addition added-00000 was finished but not yet listed .* it is listed now"):
+        add("lower")
+    add("lower")
+    assert [tokenizer.decode(ids) for ids in read_rows(out)[-2:]] == ["low", "lower"]
+
+
+def test_two_processes_do_not_extend_at_once(tmp_path, tokenizer):
+    first, second, third = write_parts(tmp_path)
+    out = tmp_path / "out"
+    encode_shards(open_sources(first), tokenizer, out)
+    with journal.lock_folder(out), pytest.raises(ValueError, match="another process is writing to"):
+        encode_shards(open_sources(second), tokenizer, out, extend=True)
+    assert encode_shards(open_sources(third), tokenizer, out, extend=True).sources["added"] == [
+        {"folder": "added-00000"}
+    ]
