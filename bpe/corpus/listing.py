@@ -158,7 +158,7 @@ def _check_paths(paths: PathLike | Iterable[PathLike]) -> list[str]:
     for path in path_list:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"file {short_repr(path)} is {with_article(path)}; it must be a path")
-    return [path if type(path) is str else os.fsdecode(path) for path in path_list]
+    return [path if type(path) is str else str.__str__(os.fsdecode(path)) for path in path_list]  # e.g. NumPy's str
 
 
 def _expand_path(path: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -14,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -301,10 +303,23 @@ def test_globs_and_directories_are_sorted(tmp_path: Path, monkeypatch: pytest.Mo
     assert read(bpe.Sources([])) == []
 
 
+def test_names_of_a_class_of_str_are_paths(tmp_path: Path) -> None:
+    """Those of a NumPy array are such."""
+    (tmp_path / "a.txt").write_text("low")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"lower"))
+    names = np.array([os.fspath(tmp_path / "a.txt"), os.fspath(tmp_path / "b.txt.gz")])
+    for threads in (1, 2):
+        counts = bpe.count_words(files=names, threads=threads)
+        assert dict(counts.items()) == {b"low": 1, b"lower": 1}
+    assert bpe.Sources(names).plan() == bpe.Sources(names.tolist()).plan()
+
+
 BEGINNINGS = [
     b"", b"low lower", b" \n", b"\n{", b"[1]", b'{"text": "low"}', b'{\n"a"', b"\xef\xbb\xbflow", b"\xff\xfelow",
     b"low\xff", b"a\0b", b"low" * 2000 + b"\0", b"BM", b"BZh91AY&SY", b"But", b"%PDF-1", b"RIFF0000WAVE\0",
     b"q\xc7\xa1", b"\x1f\x8b\x08\0", b"PAR1\0", b"\x7fELF",
+    b"{\\rtf1", b'[ {"text": 1}]', b'[{"text": 1}\n]', b"[[{", b"{}", b" " * 5000 + b'{"text": 1}',
+    b"[" + b" " * 5000 + b'{"text": 1}', b'{"k": "' + b"a" * 5000 + b'", "text": 1}\n{"k": 1}',
 ]  # fmt: skip
 
 
