@@ -24,8 +24,8 @@ MAX_DEPTH = 100
 Message = dict[str, Any]
 
 
-def copy_messages(messages: object) -> list[Message]:
-    """Copy a conversation to plain data, without fields that are None, and with reasoning under its usual names.
+def copy_messages(messages: object, *, rename_reasoning: bool = True) -> list[Message]:
+    """Copy a conversation to plain data, without fields that are None, and with reasoning under its usual names, too.
 
     Raises:
         TypeError: for anything but a non-empty list of messages: dicts, dataclasses or pydantic models.
@@ -46,7 +46,7 @@ def copy_messages(messages: object) -> list[Message]:
             raise TypeError(f"message {index} is {describe(message)}; it must be a dict with a role and a content")
         message_copy = {name: value for name, value in message_copy.items() if value is not None}
         reasoning = next((message_copy[name] for name in REASONING_FIELDS if name in message_copy), None)
-        if reasoning is not None:
+        if reasoning is not None and rename_reasoning:
             message_copy = {"thinking": reasoning, **message_copy, "reasoning_content": reasoning}
         copies.append(message_copy)
     return copies
