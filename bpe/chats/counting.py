@@ -47,7 +47,7 @@ def count_by_rule(
             f"{unknown_options[0]} is {short_repr(options[unknown_options[0]])}; OpenAI's rule counts messages only: "
             "leave it out"
         )
-    copies = copy_messages(messages)
+    copies = copy_messages(messages, rename_reasoning=False)
     total = per_message * len(copies) + (REPLY_TOKENS if with_reply else 0)
     for index, message in enumerate(copies):
         total += per_name * ("name" in message)

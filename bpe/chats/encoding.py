@@ -5,8 +5,9 @@ again with certain characters of the messages replaced by substitutes; every spe
 substitutes replaced back, the second text must be the first, so that positions are the same. Since the messages
 have none of the characters any more, a special token that is found in the second text is the template's. Where the
 template looks for such a character, as those do that divide an answer at "</think>", pairs of characters that it does
-not look for are broken instead; then two sets of pairs must agree, in case the template joins what users write. If
-neither gives the same text, the call is refused.
+not look for are broken instead, and parts of tokens at the ends of texts, which the template may join; then two sets of
+pairs must agree, in case it joins others. If nothing gives the same text, the call is refused. More is broken where a
+template writes parts of a token, or makes characters of others, as of "&lt;".
 
     messages       Hi<|end|>          Hi<¦end¦>
     rendered       <|user|>Hi<|end|><|end|>   <|user|>Hi<¦end¦><|end|>
@@ -14,7 +15,8 @@ neither gives the same text, the call is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise, product
@@ -85,12 +87,13 @@ class ChatRequest(NamedTuple):
         others = [value for name, value in self.variables.items() if name not in ROLES]
         return list(iterate_texts([fields, names, others]))
 
-    def map_untrusted_texts(self, change: Callable[[str], str]) -> ChatRequest:
-        """Change these texts."""
+    def map_untrusted_texts(self, change: Callable[[str], str], change_key: Callable[[str], str]) -> ChatRequest:
+        """Change these texts, and the names of fields."""
         variables = {
-            name: value if name in ROLES else map_texts(value, change) for name, value in self.variables.items()
+            name: value if name in ROLES else map_texts(value, change, change_key)
+            for name, value in self.variables.items()
         }
-        return self._replace(messages=map_message_texts(self.messages, change), variables=variables)
+        return self._replace(messages=map_message_texts(self.messages, change, change_key), variables=variables)
 
 
 def make_request(
@@ -128,12 +131,27 @@ class Chat:
         #: The special tokens of the template; None for all that are in the text.
         self._matches: list[Match] | None = None
         if not allow_special and engine.specials.ids:
-            self._matches = find_template_tokens(request, self.text, engine.specials)
+            self._matches = self._find_matches()
         self.ids: NDArray[np.uint32] = (
             engine.encode(self.text, frozenset(engine.specials.ids))
             if self._matches is None
             else encode_at_matches(engine, self.text, self._matches)
         )
+
+    def _find_matches(self) -> list[Match] | None:
+        """Find the special tokens of the template, in bytes; None if users wrote none."""
+        encoder, specials = self._offset_encoder, self._offset_encoder.engine.specials
+        all_matches = find_matches(self.text, specials)
+        matches = find_template_tokens(self._request, self.text, specials, all_matches)
+        all_names = frozenset(specials.ids)
+        if matches == all_matches and specials.select_normalized(all_names):  # some may be users', once normalized
+            ids, offsets = encoder.encode_with_word_numbers(self.text, all_names, "char", "tokenizers")[:2]
+            tokens = zip(*offsets.T.tolist(), ids.tolist(), strict=True)
+            all_matches = [token for token in tokens if token[2] in specials.ids.values()]
+        if matches == all_matches:
+            return None
+        byte_offsets = compute_byte_offsets(self.text).tolist()
+        return [(byte_offsets[start], byte_offsets[end], token_id) for start, end, token_id in matches]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -221,53 +239,80 @@ def check_allowed(allowed_special: object) -> bool:
 # Whose special tokens -------------------------------------------------------------------------------------------------
 
 
-def find_template_tokens(request: ChatRequest, text: str, specials: SpecialTokens) -> list[Match] | None:
-    """Find the special tokens of a rendered text that are the template's; None if all are.
-
-    Tokens that are matched in every text ("ordinary" ones) are left out.
+def find_template_tokens(
+    request: ChatRequest, text: str, specials: SpecialTokens, all_matches: list[Match]
+) -> list[Match]:
+    """Find those of the special tokens in a rendered text that are the template's.
 
     Raises:
         ValueError: if it cannot be known.
 
     """
-    untrusted_text = "\n".join(request.list_untrusted_texts())
-    names = [name for name in specials.ids if name not in specials.always_names]
-    all_matches, matches = find_matches(text, specials), None
-    for units in choose_units(tuple(names), request.template.strings):
-        changed_text = _render_broken(request, units, untrusted_text, text)
-        if changed_text is None:
-            continue
-        found = all_matches if changed_text == text else find_matches(changed_text, specials)
-        if matches is not None or all(len(unit) == 1 or unit in names for unit in units):
-            matches = [match for match in found if matches is None or match in matches]
-            break
-        matches = found  # a template might join a pair of characters, but not the next pair of the same name, too
-    else:
-        if all_matches:
-            start, end, _ = all_matches[0]
+    matches, names = all_matches, set[str]()
+    while True:
+        found_names = {_get_name(specials, text[start:end], token_id) for start, end, token_id in matches}
+        if found_names <= names:
+            return matches
+        names |= found_names  # without users' tokens, others that overlapped with them may appear
+        new_matches = _find_tokens_of_names(request, text, specials, tuple(sorted(names)), all_matches)
+        if new_matches is None:
+            start, end, _ = matches[0]
             raise ValueError(
                 "the chat template's text depends on characters of special tokens in the messages, so which special "
                 f"tokens, such as {text[start:end]!r}, are the template's is unknown; pass allowed_special='all' to "
                 "encode all of them as their ids, or remove what looks like special tokens from the messages"
             )
-    if matches == all_matches or not all_matches:
-        return None
-    offsets = compute_byte_offsets(text).tolist()
-    return [(offsets[start], offsets[end], token_id) for start, end, token_id in matches or ()]
+        matches = new_matches
 
 
-def _render_broken(request: ChatRequest, units: Sequence[str], untrusted_text: str, text: str) -> str | None:
+def _find_tokens_of_names(
+    request: ChatRequest, text: str, specials: SpecialTokens, names: tuple[str, ...], all_matches: list[Match]
+) -> list[Match] | None:
+    """Find the template's tokens, of these names; others that are found may be users'. None if it cannot be known."""
+    earlier_matches: list[Match] | None = None
+    earlier_set_may_miss = False
+    untrusted_text = "\n".join(request.list_untrusted_texts())
+    for units, is_sure in list_unit_sets(names, request.template):
+        if is_sure and not any(unit in untrusted_text for unit in units):
+            return all_matches
+        breaker = UnitBreaker.make(units, names, not is_sure, "".join([untrusted_text, text, *specials.ids]))
+        changed_text = None if breaker is None else _render_broken(request, breaker, text)
+        if changed_text is None:
+            continue
+        matches = find_matches(changed_text, specials)
+        if is_sure:
+            return matches
+        may_miss = _may_miss(units, names, request.template.strings, untrusted_text)
+        if earlier_matches is not None and not (may_miss and earlier_set_may_miss):
+            return [match for match in matches if match in earlier_matches]
+        # a template might join a pair of characters, but not the next pair of the name, too
+        earlier_matches, earlier_set_may_miss = matches, may_miss
+    return None
+
+
+def _get_name(specials: SpecialTokens, matched_text: str, token_id: int) -> str:
+    """Get the name of a token that was found; the text has white space at its ends that the token absorbed."""
+    if specials.ids.get(matched_text) == token_id:
+        return matched_text
+    return next(name for name, other_id in specials.ids.items() if other_id == token_id)
+
+
+def _render_broken(request: ChatRequest, breaker: UnitBreaker, text: str) -> str | None:
     """Render with the units of untrusted texts broken; None if the template makes another text of that."""
-    if not any(unit in untrusted_text for unit in units):
-        return text
-    breaker = UnitBreaker.make(units, [untrusted_text, text])
-    if breaker is None:
-        return None
     try:
-        changed_text = request.map_untrusted_texts(breaker.break_units).render()[0]
+        changed_text = request.map_untrusted_texts(breaker.break_units, breaker.break_key).render()[0]
     except ValueError:  # the template refuses the changed messages
         return None
-    return changed_text if changed_text.translate(breaker.originals) == text else None
+    return changed_text if breaker.restore(changed_text) == text else None
+
+
+def _may_miss(units: Iterable[str], names: Iterable[str], template_strings: Iterable[str], text: str) -> bool:
+    """Whether a text would have a name without any of the units if strings were removed, as a template may do."""
+    for string in sorted(filter(_has_symbol, template_strings), key=len, reverse=True):
+        text = text.replace(string, "\0")
+    pattern = "|".join("\0*".join(map(re.escape, name)) for name in names)
+    hidden_names = (found for found in re.findall(pattern, text) if "\0" in found) if "\0" in text else ()
+    return any(not any(unit in found for unit in units) for found in hidden_names)
 
 
 def find_matches(text: str, specials: SpecialTokens) -> list[Match]:
@@ -286,76 +331,135 @@ def find_matches(text: str, specials: SpecialTokens) -> list[Match]:
 
 
 @lru_cache(32)
+def list_unit_sets(names: tuple[str, ...], template: ChatTemplate) -> list[tuple[tuple[str, ...], bool]]:
+    """List sets of units to break, each with whether it is sure to find users' tokens, however their parts are joined.
+
+    Units are added for what the template does: if it decodes texts, or writes parts of tokens that users may complete.
+    """
+    sets = []
+    for units in choose_units(names, template.strings) if not template.recodes else ():
+        all_units = [*units, *template.decoders]
+        if template.changes_case:
+            for unit in units:
+                all_units += map("".join, product(*({char.lower(), char, char.upper()} for char in unit)))
+        for name in names:
+            all_units += template.list_completions(name, units)
+        is_sure = all(len(unit) == 1 for unit in units)
+        if not is_sure:
+            all_units += [unit[::-1] for unit in units]
+        sets.append((tuple(dict.fromkeys(all_units)), is_sure))
+    return sets
+
+
 def choose_units(names: tuple[str, ...], template_strings: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Choose sets of units, each of one to four characters, such that each set has a unit of each name.
 
-    No pair of adjacent characters is in units of two sets. What the template's strings have outside names is avoided,
-    since the template may look for it. A name without other characters than letters, which names of fields may have,
-    is a unit itself.
+    The first set is of single characters. No pair of adjacent characters is in units of two later sets. What the
+    template's strings have outside names is avoided, since the template may look for it.
 
     >>> choose_units(("<|user|>", "<|end|>", "<s>"), ("<|user|>", "<think>"))[:3]
-    [('|', '<s'), ('<|', 's>'), ('|>', '<')]
+    [('|', '<'), ('|', '<s'), ('<|', 's>')]
     """
-    words = [name for name in names if not any(map(_is_symbol, name))]
     strings = "\n".join(template_strings)
     for name in sorted(names, key=len, reverse=True):
         strings = strings.replace(name, "")
     names_by_unit: dict[str, set[str]] = {}
-    for name in set(names).difference(words):
+    for name in names:
         for start, length in product(range(len(name)), range(1, _MAX_UNIT_CHARS + 1)):
             unit = name[start : start + length]
-            if any(map(_is_symbol, unit)):
+            if _has_symbol(unit) or not _has_symbol(name):
                 names_by_unit.setdefault(unit, set()).add(name)
     # Short units are surer to be found; of those that the template has, long ones are less often in messages.
     preference = {unit: (1, -len(unit)) if unit in strings else (0, len(unit)) for unit in names_by_unit}
-    sets: list[tuple[str, ...]] = []
-    while len(sets) < _MAX_SETS:
-        units, uncovered = list(words), set(names).difference(words)
-        while uncovered:
-            counts = {unit: len(covered & uncovered) for unit, covered in names_by_unit.items()}
-            useful = [unit for unit, count in counts.items() if count]
-            if not useful:
-                return sets
-            ranks = [(*preference[unit], -counts[unit], unit) for unit in useful]
-            units.append(min(ranks)[-1])
-            uncovered -= names_by_unit[units[-1]]
-        sets.append(tuple(units))
+    sets = [_cover(names, {unit: names_by_unit[unit] for unit in names_by_unit if len(unit) == 1}, preference)]
+    while len(sets) <= _MAX_SETS and (units := _cover(names, names_by_unit, preference)):
+        if units != sets[0]:
+            sets.append(units)
         used_pairs = {pair for unit in units for pair in pairwise(unit)}
         for unit in [unit for unit in names_by_unit if unit in units or not used_pairs.isdisjoint(pairwise(unit))]:
             del names_by_unit[unit]
     return sets
 
 
-def _is_symbol(char: str) -> bool:
-    """Whether a character is none that the names of fields have."""
-    return not char.isalnum() and not char.isspace() and char != "_"
+def _cover(
+    names: Iterable[str], names_by_unit: Mapping[str, set[str]], preference: Mapping[str, tuple[int, int]]
+) -> tuple[str, ...]:
+    """Choose units such that each name has one; none if there are not enough."""
+    units, uncovered = list[str](), set(names)
+    while uncovered:
+        counts = {unit: len(covered & uncovered) for unit, covered in names_by_unit.items()}
+        ranks = [(*preference[unit], -count, unit) for unit, count in counts.items() if count]
+        if not ranks:
+            return ()
+        units.append(min(ranks)[-1])
+        uncovered -= names_by_unit[units[-1]]
+    return tuple(units)
+
+
+def _has_symbol(text: str) -> bool:
+    """Whether a text has a character that the names of fields have not."""
+    return any(not char.isalnum() and not char.isspace() and char != "_" for char in text)
 
 
 class UnitBreaker(NamedTuple):
     """Replaces the first characters of units by substitutes, so that no special token is whole.
 
     Attributes:
-        broken_units: unit → the same with a substitute.
-        originals: code points of substitutes → the characters that they stand for.
+        units: what is broken.
+        names: the names of special tokens.
+        breaks_ends: whether parts of names at the ends of texts are broken, too.
+        substitutes: character → substitute.
 
     """
 
-    broken_units: dict[str, str]
-    originals: dict[int, str]
+    units: tuple[str, ...]
+    names: tuple[str, ...]
+    breaks_ends: bool
+    substitutes: dict[str, str]
 
     @classmethod
-    def make(cls, units: Sequence[str], texts: Iterable[str]) -> UnitBreaker | None:
-        """Choose substitutes that are in none of the texts; None if there are no such."""
-        joined_text = "".join(texts)
+    def make(cls, units: tuple[str, ...], names: tuple[str, ...], breaks_ends: bool, text: str) -> UnitBreaker | None:
+        """Choose substitutes that are not in a text; None if there are no such."""
+        chars = sorted({unit[0] for unit in units}.union(*names))
         for start in _SUBSTITUTE_STARTS:
-            originals = {start + index: unit[0] for index, unit in enumerate(units)}
-            if not any(chr(code) in joined_text for code in originals):
-                codes = zip(units, originals, strict=True)
-                return cls({unit: chr(code) + unit[1:] for unit, code in codes}, originals)
+            substitutes = {char: chr(start + index) for index, char in enumerate(chars)}
+            if not any(substitute in text for substitute in substitutes.values()):
+                return cls(units, names, breaks_ends, substitutes)
         return None
 
     def break_units(self, text: str) -> str:
-        """Replace the characters."""
-        for unit, broken_unit in self.broken_units.items():
-            text = text.replace(unit, broken_unit)
+        """Replace the characters in a text."""
+        for unit in self.units:
+            if unit in text:
+                text = text.replace(unit, self.substitutes[unit[0]] + unit[1:])
+        return self._break_ends(text) if self.breaks_ends else text
+
+    def restore(self, text: str) -> str:
+        """Replace the substitutes by the characters; `str.translate` takes ten times as long."""
+        for char, substitute in self.substitutes.items():
+            text = text.replace(substitute, char)
+        return text
+
+    def break_key(self, key: str) -> str:
+        """Replace the characters in the name of a field, letters only if they are the whole name of a token."""
+        for unit in (*filter(_has_symbol, self.units), *(name for name in self.names if not _has_symbol(name))):
+            if unit in key:
+                key = key.replace(unit, self.substitutes[unit[0]] + unit[1:])
+        return key
+
+    def _break_ends(self, text: str) -> str:
+        """Break parts of names at the ends of a text, which a template may join with those of other texts."""
+        core = text.strip()
+        start = text.find(core)
+        end = start + len(core)
+        for name in self.names:
+            if core and core in name and _has_symbol(core):
+                return text[:start] + "".join(map(self.substitutes.__getitem__, core)) + text[end:]
+            for length in range(1, min(len(name), len(core) + 1)):
+                if text.startswith(name[-length:], start):
+                    position = start + length - 1
+                    text = text[:position] + self.substitutes[name[-1]] + text[position + 1 :]
+                if text.endswith(name[:length], start, end):
+                    position = end - length
+                    text = text[:position] + self.substitutes[name[0]] + text[position + 1 :]
         return text

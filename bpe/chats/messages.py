@@ -18,12 +18,14 @@ from bpe.errors import describe, short_repr
 REASONING_FIELDS = ("reasoning_content", "thinking", "reasoning")
 #: The field that says who speaks. Programs set it, not users.
 ROLE = "role"
+#: How deep data may be nested.
+MAX_DEPTH = 100
 
 Message = dict[str, Any]
 
 
-def copy_messages(messages: object) -> list[Message]:
-    """Copy a conversation to plain data, without fields that are None, and with reasoning under its usual names.
+def copy_messages(messages: object, *, rename_reasoning: bool = True) -> list[Message]:
+    """Copy a conversation to plain data, without fields that are None, and with reasoning under its usual names, too.
 
     Raises:
         TypeError: for anything but a non-empty list of messages: dicts, dataclasses or pydantic models.
@@ -44,7 +46,7 @@ def copy_messages(messages: object) -> list[Message]:
             raise TypeError(f"message {index} is {describe(message)}; it must be a dict with a role and a content")
         message_copy = {name: value for name, value in message_copy.items() if value is not None}
         reasoning = next((message_copy[name] for name in REASONING_FIELDS if name in message_copy), None)
-        if reasoning is not None:
+        if reasoning is not None and rename_reasoning:
             message_copy = {"thinking": reasoning, **message_copy, "reasoning_content": reasoning}
         copies.append(message_copy)
     return copies
@@ -67,16 +69,22 @@ def copy_objects(argument: str, values: object) -> list[Message] | None:
     return [to_plain(value) for value in values]
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: Any, depth: int = 0) -> Any:
     """Copy a value to JSON's types; an object of another type, such as an image, becomes its name: "<Image>".
+
+    Raises:
+        ValueError: for data nested more than `MAX_DEPTH` deep, such as a list that has itself.
 
     >>> to_plain({"a": (1, np.float64(0.5), None), "b": {1, 2}})
     {'a': (1, 0.5, None), 'b': '<set>'}
     """
     if value is None or type(value) in (str, int, float, bool):
         return value
+    if depth == MAX_DEPTH:
+        raise ValueError(f"the conversation has data nested more than {MAX_DEPTH} deep; make it flatter")
+    depth += 1
     if isinstance(value, np.generic):
-        return to_plain(value.item())
+        return to_plain(value.item(), depth)
     if isinstance(value, str):  # of a subclass, whose methods a template must not call
         return str.__str__(value)
     if isinstance(value, int):
@@ -84,15 +92,15 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, float):
         return float.__float__(value)
     if isinstance(value, Mapping):
-        return {to_plain(key): to_plain(item) for key, item in value.items()}
+        return {to_plain(key, depth): to_plain(item, depth) for key, item in value.items()}
     if isinstance(value, list):
-        return [to_plain(item) for item in value]
+        return [to_plain(item, depth) for item in value]
     if isinstance(value, tuple):
-        return tuple(to_plain(item) for item in value)
+        return tuple(to_plain(item, depth) for item in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: to_plain(getattr(value, field.name), depth) for field in fields(value)}
     if callable(getattr(value, "model_dump", None)):
-        return to_plain(value.model_dump())
+        return to_plain(value.model_dump(), depth)
     return f"<{type(value).__name__}>"
 
 
@@ -109,22 +117,27 @@ def iterate_texts(value: Any) -> Iterator[str]:
             yield from iterate_texts(item)
 
 
-def map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Change all strings of plain data, keys included."""
+def map_texts(value: Any, change: Callable[[str], str], change_key: Callable[[str], str]) -> Any:
+    """Change all strings of plain data, and the keys of dicts."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {map_texts(key, change): map_texts(item, change) for key, item in value.items()}
+        return {
+            change_key(key) if isinstance(key, str) else key: map_texts(item, change, change_key)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return type(value)(map_texts(item, change) for item in value)
+        return type(value)(map_texts(item, change, change_key) for item in value)
     return value
 
 
-def map_message_texts(messages: list[Message], change: Callable[[str], str]) -> list[Message]:
+def map_message_texts(
+    messages: list[Message], change: Callable[[str], str], change_key: Callable[[str], str]
+) -> list[Message]:
     """Change all strings of messages but their roles."""
     return [
         {
-            name if name == ROLE else change(name): item if name == ROLE else map_texts(item, change)
+            name if name == ROLE else change_key(name): item if name == ROLE else map_texts(item, change, change_key)
             for name, item in message.items()
         }
         for message in messages

@@ -11,9 +11,10 @@ Source: `utils/chat_template_utils.py` of transformers 5.24.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bpe.errors import raise_if_of_signal_handler, short_repr
@@ -30,6 +31,12 @@ MIN_JINJA = (3, 1, 6)
 Spans = list[tuple[int, int]]
 
 
+#: Filters and methods that make characters of what others stand for: name → what is read so.
+_DECODERS = {"striptags": "&", "unescape": "&", "format": "%{", "format_map": "{", "%": "%"}
+_CASE_CHANGERS = {"upper", "lower", "title", "capitalize", "swapcase", "casefold"}
+_RECODERS = {"decode", "translate"}
+
+
 class ChatTemplate:
     """A compiled template. Immutable; any number of threads may render it at once.
 
@@ -39,6 +46,9 @@ class ChatTemplate:
     Attributes:
         marks_assistant: whether it has blocks `{% generation %}`.
         strings: the string constants in its expressions.
+        decoders: the characters from which it may make others, as "&" of "&lt;".
+        changes_case: whether it may change the case of texts.
+        recodes: whether it may make any characters of any others.
 
     Raises:
         ModuleNotFoundError: without jinja2.
@@ -55,10 +65,36 @@ class ChatTemplate:
             self._template = environment.from_string(source)
         except TemplateSyntaxError as error:
             raise ValueError(f"chat template, line {error.lineno}: {error.message}; correct the template") from None
+        except (RecursionError, SyntaxError):  # of the Python code that jinja2 makes
+            raise ValueError("the chat template is nested too deeply; use another template") from None
         self.marks_assistant = any(
             isinstance(node.call.node, nodes.ExtensionAttribute) for node in tree.find_all(nodes.CallBlock)
         )
         self.strings = tuple(node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str))
+        self._written = {*self.strings, *(node.data for node in tree.find_all(nodes.TemplateData))}
+        called = {node.name for node in tree.find_all(nodes.Filter)}
+        called |= {node.attr for node in tree.find_all(nodes.Getattr)} | {*self.strings}  # {{ x['format'](y) }}
+        called |= {"%" for _ in tree.find_all(nodes.Mod)}
+        self.decoders = "".join(sorted({*"".join(_DECODERS.get(name, "") for name in called)}))
+        self.changes_case = not called.isdisjoint(_CASE_CHANGERS)
+        self.recodes = not called.isdisjoint(_RECODERS)
+
+    def list_completions(self, name: str, units: Iterable[str]) -> list[str]:
+        """List what would complete a special token of which the template writes the parts that have the units.
+
+        >>> ChatTemplate("<|{{ role }}|>{{ content }}<|end|>").list_completions("<|user|>", ["|"])
+        ['user']
+        """
+        starts, ends, completions = {""}, {""}, set()
+        for written in {each for text in self._written for each in (text, text.strip())}:
+            starts |= {name[:end] for end in range(1, len(name)) if written.endswith(name[:end])}
+            ends |= {name[start:] for start in range(1, len(name)) if written.startswith(name[start:])}
+            if written and written in name:
+                completions |= {*name.split(written)}
+        for start, end in product(starts, ends):
+            if len(start) + len(end) < len(name):
+                completions.add(name[len(start) : len(name) - len(end)])
+        return sorted(part for part in completions if part and not any(unit in part for unit in units))
 
     def render(self, variables: Mapping[str, Any]) -> tuple[str, Spans]:
         """Render the template: the text, and the spans of its generation blocks.

@@ -165,8 +165,9 @@ class _ChatReader:
                 raise ValueError(f"there is no field {'.'.join(self._keys)!r} with messages{known}")
             value = value[key]
         tools = record.get(TOOLS_FIELD) or None
-        return self._tokenizer.chat(
-            value,
-            tools=json.loads(tools) if isinstance(tools, str) else tools,
-            allowed_special=self._allowed_special,
-        )
+        if isinstance(tools, str):
+            try:
+                tools = json.loads(tools)
+            except (ValueError, RecursionError):
+                raise ValueError(f"tools is {short_repr(tools)}; it must be a list of schemas, or their JSON") from None
+        return self._tokenizer.chat(value, tools=tools, allowed_special=self._allowed_special)

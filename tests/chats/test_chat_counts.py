@@ -47,6 +47,8 @@ def test_the_rule_by_hand(tok: bpe.Tokenizer) -> None:
     assert tok.count_chat([message], model="gpt-4o") == 3 + hello + 3
     assert tok.count_chat([message | {"name": "ab"}], model="gpt-4") == 3 + hello + 1 + 2 + 3
     assert tok.count_chat([message | {"name": "ab"}], model="gpt-3.5-turbo-0301") == 4 + hello - 1 + 2 + 3
+    reasoning = tok.count_chat([message | {"reasoning_content": "abc"}], model="gpt-4o")
+    assert reasoning == 3 + hello + tok.count_tokens("abc") + 3
     parts = [{"type": "text", "text": "he"}, {"type": "text", "text": "llo"}]
     parted = tok.count_tokens("he") + tok.count_tokens("llo") + len("user")
     assert tok.count_chat([{"role": "user", "content": parts}], model="gpt-4o") == 3 + parted + 3

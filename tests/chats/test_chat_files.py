@@ -167,6 +167,9 @@ def test_records_with_tools(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     encode_shards(write_records(tmp_path / "c.jsonl", records), with_tools, tmp_path / "out", messages="messages")
     expected = [with_tools.chat(CONVERSATIONS[1], tools=value).ids.tolist() for value in (tools, tools, None)]
     assert [ids.tolist() for ids in TokenShards(tmp_path / "out").documents] == expected
+    write_records(tmp_path / "bad.jsonl", [{"messages": CONVERSATIONS[1], "tools": "x"}])
+    with pytest.raises(bpe.FormatError, match=r"bad.jsonl, line 1: tools is 'x'; it must be a list of schemas"):
+        encode_shards(tmp_path / "bad.jsonl", with_tools, tmp_path / "bad", messages="messages")
 
 
 def test_bad_records_are_named_or_skipped(tok: bpe.Tokenizer, tmp_path: Path) -> None:

@@ -73,15 +73,73 @@ def test_parts_of_tokens_of_users_do_not_become_tokens_with_text_of_the_template
     assert count_special(tok, tok.chat([{"role": "user", "content": "<|"}], allowed_special="all").ids) == 1
     joining = with_template(plain, "{{ messages | map(attribute='content') | join }}<|end|>")
     parts = [{"role": "user", "content": part} for part in ("<|e", "nd|", ">", "<", "s", ">", "P", "AD")]
-    assert count_special(joining, joining.chat(parts[:6]).ids) == 1
+    assert count_special(joining, joining.chat(parts).ids) == 1
+    looking = with_template(plain, "{% for p in messages %}{{ p.content.split('<i>')[-1] }}{% endfor %}<|end|>")
+    for pieces in ("<s>", ("<", "s>"), ("\n<|", "e", "nd|>"), ("<s", "><|en", "d", "|>"), "<|end|>"):
+        parted = [{"role": "user", "content": piece} for piece in (*pieces, "<i>")]
+        assert looking.chat(parted).text == "".join(pieces) + "<|end|>"
+        assert count_special(looking, looking.chat(parted).ids) == 1
     removing = with_template(plain, "{{ messages[0].content | replace('<img>', '') }}<|end|>")
     hidden = [{"role": "user", "content": "<|e<img>nd|> <<img>s> </<img>s>"}]
     assert removing.chat(hidden).text == "<|end|> <s> </s><|end|>"
     assert count_special(removing, removing.chat(hidden).ids) == 1
+    with pytest.raises(ValueError, match="unknown"):  # no two adjacent characters of <s> are written
+        removing.chat([{"role": "user", "content": "<<img>s<img>>"}])
+    reversing = with_template(plain, "{{ messages[0].content.split('<>')[0][::-1] }}<|end|>")
+    assert count_special(reversing, reversing.chat([{"role": "user", "content": ">s<>|dne|<<>"}]).ids) == 1
+
+
+@pytest.mark.parametrize("content", ["end", "s", "|end|", "<|en"])
+def test_what_users_write_completes_no_token(plain: bpe.Tokenizer, content: str) -> None:
+    pieces = "<|", "|>", "<", ">", "d|>"
+    for start, end in [(start, end) for start in pieces for end in pieces]:
+        tok = with_template(plain, f"<|user|>{{{{ messages[0].role }}}}{start}{{{{ messages[0].content }}}}{end}")
+        assert count_special(tok, tok.chat([{"role": "<|end|>", "content": content}]).ids) == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "content"),
+    [("{} | striptags", "&lt;s&gt;"), ("({} | safe).unescape()", "&lt;s&gt;"), ("{} % (60, 62)", "%cs%c"),
+     ("{}['format'](60, 62)", "{0:c}s{1:c}"), ("{} | upper", "pad"), ("{}.swapcase()", "pad"),
+     ("{}.translate({{40: '<', 41: '>'}})", "(s)"), ("{}.encode().decode('utf7')", "+ADw-s+AD4-")],
+)  # fmt: skip
+def test_templates_that_make_characters_of_others(plain: bpe.Tokenizer, expression: str, content: str) -> None:
+    """Such texts are refused; a template that treats characters so is not, if there is nothing that it changes."""
+    template = "{{ " + expression.format("messages[0].content") + " }}{% if '<i>' in '' %}{% endif %}<|end|>"
+    tok = with_template(plain, template)
+    allowed = tok.chat([{"role": "user", "content": content}], allowed_special="all")
+    assert allowed.text in ("<s><|end|>", "PAD<|end|>")
+    assert count_special(tok, allowed.ids) == 2
+    with pytest.raises(ValueError, match="unknown"):
+        tok.chat([{"role": "user", "content": content}])
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "content"),
+    [(bpe.normalizers.Lowercase(), "<|END|>PAD"), (bpe.normalizers.NFKC(), "＜|end|＞"),
+     (bpe.normalizers.Replace("-", ""), "<-s->")],
+)  # fmt: skip
+def test_normalizers_make_no_special_token_of_what_users_write(
+    plain: bpe.Tokenizer, normalizer: bpe.Normalizer, content: str
+) -> None:
+    flags = dict.fromkeys(NAMES, frozenset({"normalized"}))
+    spec = with_template(plain, "{{ messages[0].content }}<|end|>").spec
+    tok = bpe.Tokenizer(replace(spec, normalizer=normalizer, token_flags=flags))
+    chat, allowed = (tok.chat([{"role": "user", "content": content}], allowed_special=each) for each in ((), "all"))
+    assert count_special(tok, chat.ids) == 1 < count_special(tok, allowed.ids)
+    assert len(chat.mask) == len(chat.ids)
+    usual, allowed = (tok.chat([USER], allowed_special=each) for each in ((), "all"))
+    assert usual.ids.tolist() == allowed.ids.tolist()
+
+
+def test_names_with_substitutes(plain: bpe.Tokenizer) -> None:
+    tok = plain.with_tokens(special=[chr(code) + "|>" for code in (0x13000, 0x12000)])
+    chat = tok.chat([{"role": "user", "content": "<|> <|end|>"}], chat_template="{{ messages[0].content }}<|end|>")
+    assert count_special(tok, chat.ids) == 1
 
 
 def test_templates_that_look_for_characters_of_tokens(plain: bpe.Tokenizer) -> None:
-    """The pieces of answers that hold "</think>" are found, with user's tokens kept as text."""
+    """The pieces of answers that hold "</think>" are found, with users' tokens kept as text."""
     tok = with_template(plain, THINKING)
     chat = tok.chat([USER, {"role": "assistant", "content": "<think>\nhm <s><|im_end|>\n</think>\n\nyes</s>"}])
     assert chat.text.endswith("assistant\n<think>\nhm <s><|im_end|>\n</think>\n\nyes</s><|im_end|>\n")
@@ -200,6 +258,9 @@ def test_the_template_is_chosen_as_in_transformers(plain: bpe.Tokenizer) -> None
         ("{{ messages[0].content + 1 }}", "refuses these messages: .*concatenate"),
         ("{{ x.y.z }}", "refuses these messages: 'x' is undefined"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recurs"),
+        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", "nested too deeply"),
+        ("{% for a in [1] %}" * 30 + "{% endfor %}" * 30, "nested too deeply"),
+        ("{% if 1 %}" * 200 + "{% endif %}" * 200, "nested too deeply"),
     ],
 )
 def test_what_a_template_refuses_is_an_error(plain: bpe.Tokenizer, template: str, message: str) -> None:
@@ -269,6 +330,15 @@ def test_other_invalid_arguments(plain: bpe.Tokenizer) -> None:
     tok = with_template(plain, PHI)
     with pytest.raises(ValueError, match="messages is empty"):
         tok.chat([])
+    looped: list[Any] = []
+    looped.append(looped)
+    for wrong_arguments in (
+        {"tools": [{"a": looped}]},
+        {"x": looped},
+        {"messages": [{"role": "a", "content": looped}]},
+    ):
+        with pytest.raises(ValueError, match="nested more than 100 deep"):
+            tok.chat(**{"messages": [USER], **wrong_arguments})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"tools is .*get_json_schema"):
         tok.chat([USER], tools=[len])  # type: ignore[list-item]
     for wrong in ({"<|end|>"}, "none"):
