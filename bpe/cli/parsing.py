@@ -25,6 +25,7 @@ _FLAGS_BY_ARGUMENT = {
     "pretokenizer": "--pretokenizer",
     "counted_special_tokens": "--special-token",
     "coverage": "--character-coverage",
+    "transition": "--superwords",
 }
 
 #: Python arguments that some commands have under another `dest`: (`dest`, argument, flag).
