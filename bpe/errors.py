@@ -130,15 +130,16 @@ def short_repr(value: object, limit: int = 60) -> str:
 
 
 def suggest(word: str, known_words: Iterable[str]) -> str:
-    """Ask whether the known word closest to a wrong one is meant; an empty string if none is close.
+    """Ask whether the known word closest to a wrong one is meant, whatever the case; an empty string if none is close.
 
-    >>> suggest("cl100k", ["cl100k_base", "o200k_base"]), suggest("xyz", ["cl100k_base"])
+    >>> suggest("CL100k", ["cl100k_base", "o200k_base"]), suggest("xyz", ["cl100k_base"])
     ('; did you mean cl100k_base?', '')
     """
     import difflib
 
-    matches = difflib.get_close_matches(word, list(known_words), 1)
-    return f"; did you mean {matches[0]}?" if matches else ""
+    words = {known_word.casefold(): known_word for known_word in known_words}
+    matches = difflib.get_close_matches(word.casefold(), words, 1)
+    return f"; did you mean {words[matches[0]]}?" if matches else ""
 
 
 def with_article(value: object) -> str:

@@ -73,7 +73,9 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
         if arguments[0] not in COMMANDS:
             arguments = move_command_first(arguments, COMMANDS, build_parser)
             if arguments[0].startswith("-") and not {"-h", "--help", "--version"} & set(arguments):
-                build_program_parser().error("no command is given; `bpe` alone lists the commands")
+                program_parser = build_program_parser()
+                suggestion = program_parser.suggest_flag(arguments[0])
+                program_parser.error(f"no command is given{suggestion}; `bpe` alone lists the commands")
         if arguments[0] not in COMMANDS:
             build_program_parser().parse_args(arguments)  # prints help or the version, or refuses
         command, parser = COMMANDS[arguments[0]], build_parser(arguments[0])

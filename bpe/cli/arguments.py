@@ -38,6 +38,7 @@ from bpe.cli.parsing import (
     parse_words,
     unescape,
 )
+from bpe.errors import check_choice
 from bpe.formats.loading import FORMATS
 from bpe.pretokenize.patterns import NAMES
 
@@ -54,9 +55,16 @@ def make_lazy_type(name: str) -> Callable[[str], Any]:
 
 def find_pretokenizer(name: str) -> bpe.Pretokenizer | None:
     """Return the pretokenizer of a name; None for "none"."""
+    from bpe.cli.names import find_encoding
+    from bpe.formats.openai_encodings import ENCODINGS
     from bpe.pretokenize.pretokenizer import as_pretokenizer
 
-    return None if name == "none" else as_pretokenizer(name)
+    names = (*NAMES, "metaspace", "none")
+    if name not in names and (encoding := find_encoding(name)) is not None:
+        raise ValueError(
+            f"pretokenizer is {name!r}, a name of tokenizers; write {ENCODINGS[encoding].pattern}, its own"
+        )
+    return None if check_choice("pretokenizer", name, names) == "none" else as_pretokenizer(name)
 
 
 # Options of several commands ------------------------------------------------------------------------------------------
@@ -352,10 +360,13 @@ _TRAIN_OPTIONS = (
 
 
 class Command:
-    """A command: the function that runs it, as "module:function" in `bpe.cli`, and its arguments."""
+    """A command: the function that runs it, as "module:function" in `bpe.cli`, its arguments and its usage.
 
-    def __init__(self, function: str, *arguments: Option | Group) -> None:
-        self.function, self.arguments = function, arguments
+    `usage` is for a command with so many options that a list of all would hide what it needs.
+    """
+
+    def __init__(self, function: str, *arguments: Option | Group, usage: str | None = None) -> None:
+        self.function, self.arguments, self.usage = function, arguments, usage
 
     def run(self, args: argparse.Namespace) -> int:
         """Run the command; return the exit status."""
@@ -364,7 +375,11 @@ class Command:
 
 #: The commands by name.
 COMMANDS: dict[str, Command] = {
-    "train": Command("training:train", *_TRAIN_OPTIONS),
+    "train": Command(
+        "training:train",
+        *_TRAIN_OPTIONS,
+        usage="bpe train [OPTION ...] -o tokenizer.json (--vocab-size N | --num-merges N) [FILE ...]",
+    ),
     "count-words": Command(
         "training:count_words",
         *FILES,
@@ -470,7 +485,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "show": Command(
         "tokenizers:show",
-        option("text TEXT", "the text; - for stdin"),
+        option("text TEXT", "the text, its words joined with a space if they are several; - for stdin", nargs="+"),
         *TOKENIZER,
         either(
             option("--ids", "print a line for each token: its id, and the token"),
@@ -686,7 +701,15 @@ def group_commands() -> list[tuple[str, list[tuple[str, Prose]]]]:
 def build_parser(name: str) -> Parser:
     """Build the parser of a command, which is `parser` in the namespace of parsed arguments."""
     prose = read_manual().commands[name]
-    parser = Parser(prog=f"bpe {name}", description=f"{prose.summary.capitalize()}. {prose.description}".strip())
+    description = f"{prose.summary.capitalize()}. {prose.description}".strip()
+    example = prose.examples[0][0]
+    parser = Parser(
+        prog=f"bpe {name}",
+        usage=COMMANDS[name].usage,
+        description=description,
+        example=example,
+        epilog=f"Example: {example} (more: bpe help {name})".replace("%", "%%"),
+    )
     parser.set_defaults(parser=parser)
     add_arguments(parser, (QUIET, *COMMANDS[name].arguments))
     return parser

@@ -209,10 +209,15 @@ def divide_paths(args: argparse.Namespace) -> tuple[list[str], list[str]]:
             path = split_name(argument)[1]
             is_tokenizer_path = is_tokenizer(path) if os.path.lexists(path) else is_available(args, path)
             (tokenizer_paths if is_tokenizer_path else text_paths).append(argument)
+    check_tokenizers(*(path for path in (split_name(text)[1] for text in text_paths) if _is_plain(path)))
     if not tokenizer_paths:
-        check_tokenizers(*(path for path in text_paths if re.fullmatch(r"[^*?\[:=]+", path)))
         args.parser.error("none of PATHS is a tokenizer; name one, or force it with -t")
     return tokenizer_paths, text_paths
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path is neither a glob nor a remote one."""
+    return re.search(r"[*?\[:]", path) is None
 
 
 def is_tokenizer(path: str) -> bool:

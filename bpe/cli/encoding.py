@@ -33,7 +33,7 @@ from bpe.cli.files import (
     print_line,
     show_progress,
 )
-from bpe.cli.names import check_tokenizers, load_tokenizer
+from bpe.cli.names import check_tokenizers, list_siblings, load_tokenizer
 from bpe.corpus.blocks import Block
 from bpe.corpus.reading import check_encoding_errors, find_last_character_end
 from bpe.corpus.sources import Sources
@@ -48,7 +48,7 @@ from bpe.decode.decoder import TokenDecoder
 from bpe.decode.incremental import ByteDecoder
 from bpe.encode.blocks import BlockIds, encode_blocks
 from bpe.encode.engine import BosEos
-from bpe.errors import FormatError, escape_unprintable, get_log, pluralize
+from bpe.errors import FormatError, escape_unprintable, get_log, pluralize, suggest
 from bpe.formats.id_files import offsets_path, read_ids, write_lines, write_npy
 from bpe.vocab.special_names import resolve_token
 from bpe.vocab.special_tokens import Allowed
@@ -130,7 +130,7 @@ def _encode_shards(args: argparse.Namespace) -> None:
 def _open_files_or_text(args: argparse.Namespace) -> Sources | None:
     """Check the inputs, and open FILES; None for --text."""
     if bool(args.files) == (args.text is not None):
-        args.parser.error("give either FILES or --text TEXT")
+        args.parser.error("give either FILES or --text TEXT; - is stdin")
     inputs = check_tokenizers(args.tokenizer)
     if args.text is not None:
         check_files(args, *inputs)
@@ -140,8 +140,9 @@ def _open_files_or_text(args: argparse.Namespace) -> Sources | None:
     except FileNotFoundError as error:
         if error.filename not in args.files:
             raise
-        reason = f"{error.strerror}; --text takes a text instead of a file"
-        raise FileNotFoundError(error.errno, reason, error.filename) from None
+        suggestion = suggest(error.filename, list_siblings(error.filename))
+        suggestion = suggestion or "; --text takes a text instead of a file"
+        raise FileNotFoundError(error.errno, f"{error.strerror}{suggestion}", error.filename) from None
 
 
 def _encode_text(tokenizer: bpe.Tokenizer, args: argparse.Namespace) -> TokenBatch:
@@ -185,7 +186,7 @@ def _log_separator_advice(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *,
 
 def _is_npy(args: argparse.Namespace) -> bool:
     """Whether ids are written as .npy, by --format or else by the output's name."""
-    if args.output is not None and args.output.endswith(("/", os.sep)):
+    if args.output is not None and (args.output.endswith(("/", os.sep)) or os.path.isdir(args.output)):
         args.parser.error(
             f"the output {args.output} is a folder, and without --format ids are written to a file; give --format "
             f"{', '.join(SHARD_FORMATS)} for training shards, or name a file"
@@ -319,6 +320,10 @@ def decode(args: argparse.Namespace) -> None:
 def _find_ids(args: argparse.Namespace) -> tuple[str, bytes]:
     """Find what to decode: the path of a file and nothing; or ids of the command line, for messages and as a line."""
     words = " ".join(args.files)
+    if re.fullmatch(r"[-+0-9.][-+0-9. ,]*", words) and words != "-" and not os.path.lexists(args.files[0]):
+        for word in re.split(r"[ ,]+", words.strip(" ,")):
+            if not word.isdecimal() or int(word) >= 1 << 32:
+                raise ValueError(f"{word} is no token id; ids are whole numbers from 0 to 2**32 - 1")
     ids = re.findall("[0-9]+", words) if re.fullmatch(r"\[?[0-9, ]+\]?", words) else []
     if ids and not os.path.lexists(args.files[0]):
         return words, " ".join(ids).encode()

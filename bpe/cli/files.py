@@ -87,6 +87,8 @@ def check_output(path: str, inputs: Sequence[str], flag: str = "-o") -> None:
     target, folder = Path(path), Path(path).parent
     if not folder.is_dir():
         raise ValueError(f"{description}'s folder {folder} does not exist; make it first, or name another with {flag}")
+    if target.is_dir() or path.endswith(("/", os.sep)):
+        raise ValueError(f"{description} {path} is a folder; name a file in it with {flag}")
     if target.exists() and not target.is_file():
         raise ValueError(f"{description} {path} is no regular file; name another with {flag}")
     if not os.access(folder, os.W_OK):

@@ -53,20 +53,25 @@ def check_tokenizers(*names: str) -> list[str]:
     """
     for name in names:
         if not os.path.lexists(name) and name != "-" and not is_name(name):
-            raise FileNotFoundError(errno.ENOENT, _explain(name), name)
+            raise FileNotFoundError(errno.ENOENT, explain_absence(name), name)
     return [name for name in names if name == "-" or (os.path.lexists(name) and not os.path.isdir(name))]
 
 
-def _explain(name: str) -> str:
-    """Explain that a path does not exist and is no name either."""
+def explain_absence(name: str) -> str:
+    """Explain that a path does not exist and is no name either, with the path or the name that may be meant."""
     reason = os.strerror(errno.ENOENT)
-    folder = os.path.dirname(name)
-    siblings = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-    paths = [os.path.join(folder, sibling) for sibling in siblings]
+    paths = list_siblings(name)
     if name.lower().endswith(_FILE_ENDINGS):
         return reason + suggest(name, paths)
     suggestion = suggest(name, [*ENCODINGS, *MODELS, *paths])
     return f"{reason}{suggestion} (a tokenizer is a file, a folder, or a name such as cl100k_base, gpt-4o or org/name)"
+
+
+def list_siblings(path: str) -> list[str]:
+    """List the paths in the folder of a path; none if there is no such folder."""
+    folder = os.path.dirname(path)
+    names = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+    return [os.path.join(folder, name) for name in names]
 
 
 def is_name(text: str) -> bool:

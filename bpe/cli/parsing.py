@@ -25,6 +25,7 @@ _FLAGS_BY_ARGUMENT = {
     "pretokenizer": "--pretokenizer",
     "counted_special_tokens": "--special-token",
     "coverage": "--character-coverage",
+    "transition": "--superwords",
 }
 
 #: Python arguments that some commands have under another `dest`: (`dest`, argument, flag).
@@ -48,6 +49,10 @@ _ADVICE = {
     r", or force=True": "",
     r'with format="([\w-]+)"': r"with bpe convert --from \1",
     r", and load it with Tokenizer\.load\(folder\)": ", and give the folder instead of the name",
+    r"; save it as (huggingface|[\w-]+)\b": r"; give --to \1",
+    r"(?<=, )None in the file": "none in the file",
+    r"; save writes a tokenizer\.json: name it tokenizer\.json": "; name it tokenizer.json, or give --to vocab-merges "
+    "and a folder",
     r"tok\.truncate_vocab": "bpe truncate",
     r"\bbpe\.(train|extend|prune)\b": r"bpe \1",
     r"bpe\.count_words": "bpe count-words",
@@ -145,15 +150,24 @@ def move_command_first(arguments: list[str], commands: Mapping[str, Any], parse:
 
 
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` whose error messages are one line and name flags."""
+    """An `ArgumentParser` whose error messages are one line and name flags.
 
-    def __init__(self, **kwargs: Any) -> None:
+    Args:
+        example: a command line that works, which errors about missing arguments show.
+        kwargs: arguments of `ArgumentParser`.
+
+    """
+
+    def __init__(self, *, example: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs, allow_abbrev=False)
+        self._example = example
 
     def error(self, message: str) -> NoReturn:
         """Print one line, without the usage, and exit with status 2."""
         message = replace_with_flags(message, self)
         message = re.sub(r"^argument (?:-\w/)?(--[\w-]+): (?=\1 is )", "", message)
+        if self._example is not None and re.search(r"(?:are|is) required(?:: |$)", message):
+            message += f"; for example: {self._example}"
         self.exit(2, escape_unprintable(f"{self.prog}: error: {message}; see {self.prog} --help", keep="\n") + "\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
@@ -169,13 +183,36 @@ class Parser(argparse.ArgumentParser):
             raise OSError(error.errno, error.strerror, "stdout") from None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments as argparse does, but report an unknown flag before a missing one."""
-        known_flags = self._option_string_actions
+        """Parse arguments as argparse does, but report an unknown flag before a missing one, and take FILES anywhere.
+
+        argparse itself takes the values of an argument from one place, so those after another option are left over.
+        """
         for argument in takewhile("--".__ne__, args or []):
             flag = argument.partition("=")[0]
-            if flag.startswith("--") and flag not in known_flags and " " not in argument:
-                self.error(f"unrecognized arguments: {flag}{suggest(flag, known_flags)}")
-        return super().parse_known_args(args, namespace)
+            if flag.startswith("--") and flag not in self._option_string_actions and " " not in argument:
+                self.error(f"unrecognized arguments: {flag}{self.suggest_flag(flag)}")
+        values, others = super().parse_known_args(args, namespace)
+        positionals = [action for action in self._actions if not action.option_strings]
+        is_list = bool(positionals) and positionals[-1].nargs in ("*", "+")
+        if is_list and others and not any(other.startswith("-") and other != "-" for other in others):
+            self._refuse_second_value(args, others[0])
+            getattr(values, positionals[-1].dest).extend(others)
+            others = []
+        return values, others
+
+    def suggest_flag(self, flag: str) -> str:
+        """Ask whether the known flag closest to a wrong one is meant."""
+        names = [known_flag[2:] for known_flag in self._option_string_actions if known_flag.startswith("--")]
+        return suggest(flag.removeprefix("--"), names).replace("did you mean ", "did you mean --")
+
+    def _refuse_second_value(self, args: list[str], word: str) -> None:
+        """Refuse a word after the value of an option that takes one value each time, such as --special-token."""
+        flag, value, _ = next(
+            (triple for triple in zip(args, args[1:], args[2:], strict=False) if triple[2] == word), ("", "", "")
+        )
+        action = self._option_string_actions.get(flag)
+        if isinstance(action, argparse._AppendAction):
+            self.error(f"{flag} takes one value, and may be repeated: {flag} {value!r} {flag} {word!r}")
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         convert: Any = self._registry_get("type", action.type, action.type)
@@ -260,7 +297,7 @@ def at_least(smallest: int) -> Callable[[str], int]:
     def convert(text: str) -> int:
         number = _parse_whole_number(text)
         if number is None or number < smallest:
-            advice = "; 32k is 32000" if re.search("[ekm]", text, re.IGNORECASE) else ""
+            advice = "; write 32000 or 32k" if re.search("[ekm_]", text, re.IGNORECASE) else ""
             raise ValueError(f"{text!r} is not a whole number of at least {smallest}{advice}")
         return number
 

@@ -34,6 +34,8 @@ log = get_log("bpe.cli")
 
 #: The number of special tokens, and of the longest tokens, that `bpe info` shows.
 _MAX_LISTED_NAMES = 10
+#: How many characters of a token `bpe info` shows.
+_MAX_TOKEN_WIDTH = 24
 
 
 def info(args: argparse.Namespace) -> None:
@@ -167,7 +169,7 @@ def _describe_tokenizer(tokenizer: bpe.Tokenizer) -> dict[str, Any]:
         "pretokenizer": _describe_pretokenizer(tokenizer.pretokenizer),
         "normalizer": _describe_component(tokenizer.normalizer),
         "fingerprint": tokenizer.fingerprint,
-        "longest tokens": join_plain(tokenizer.token_bytes(token_id) for token_id in longest),
+        "longest tokens": join_plain(map(tokenizer.token_bytes, longest), _MAX_TOKEN_WIDTH),
     }
 
 
@@ -212,9 +214,12 @@ def show(args: argparse.Namespace) -> None:
     from bpe.base.utf8 import read_all
     from bpe.show.terminal import render, use_colour
 
-    if args.text == "-":
+    words = " ".join(args.text)
+    if words == "-":
         check_inputs(args, ["-"])
-    text = read_all(sys.stdin.buffer, "stdin") if args.text == "-" else os.fsencode(args.text)
+    elif os.path.isfile(words):
+        log.info("%s is shown as a text; for that of the file: bpe show - < %s", words, words)
+    text = read_all(sys.stdin.buffer, "stdin") if words == "-" else os.fsencode(words)
     tokenizer = load_tokenizer(args, args.tokenizer)
     if args.explain:
         print_line(tokenizer.explain(text))

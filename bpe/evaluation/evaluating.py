@@ -196,7 +196,8 @@ def evaluate(
     named_corpora = name_corpora(corpora, files, texts)
     names = [corpus.name for corpus in named_corpora]
     if reference is not None and reference not in names:
-        raise ValueError(f"reference is {short_repr(reference)}; it must be one of the corpora, {', '.join(names)}")
+        known = f"it must be one of the corpora, {', '.join(names)}" if any(names) else "the only corpus has no name"
+        raise ValueError(f"reference is {short_repr(reference)}; {known}")
     word_rule = WORD_RULES[check_choice("words", words, ("script", "spaces", "characters"))]
     settings = Settings(
         alpha=_check_number("alpha", alpha, 0, math.inf),
@@ -259,10 +260,10 @@ def adapt_all(tokenizers: Any) -> list[Adapter]:
 def _check_parallel(n_documents_by_corpus: Mapping[str, int]) -> None:
     """Raise ValueError unless there are several corpora with equally many documents."""
     if len(n_documents_by_corpus) < 2 or len(set(n_documents_by_corpus.values())) > 1:
-        sizes = ", ".join(f"{name or 'the only one'} has {n}" for name, n in n_documents_by_corpus.items())
+        sizes = ", ".join(f"{name} has {n}" for name, n in n_documents_by_corpus.items())
+        problem = "there is one corpus" if len(n_documents_by_corpus) < 2 else f"of the documents {sizes}"
         raise ValueError(
-            f"parallel is True, but of the documents {sizes}; parallel corpora are at least two, and say the same "
-            "document by document"
+            f"parallel is True, but {problem}; parallel corpora are at least two, and say the same document by document"
         )
 
 

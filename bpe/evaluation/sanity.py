@@ -182,7 +182,10 @@ def _check_numbers(adapter: Adapter) -> tuple[Level, str]:
             irregular_lengths.append(f"{n} digits in {len(patterns)} ways, such as {example} and {counterexample}")
     if not irregular_lengths:
         return "ok", "numbers of the same length are cut at the same positions"
-    advice = "training with split digits, or with a pretokenizer that cuts numbers itself, such as cl100k, avoids it"
+    advice = (
+        "training with split_digits=True (bpe train --split-digits), or with a pretokenizer that cuts numbers itself, "
+        "such as cl100k, avoids it"
+    )
     examples = "; ".join(irregular_lengths[:_MAX_EXAMPLES])
     return "warning", f"where numbers are cut depends on their digits: {examples}; {advice}"
 
@@ -249,5 +252,6 @@ def _check_characters(adapter: Adapter) -> tuple[Level, str]:
     crossing_ids = np.flatnonzero(find_shapes(adapter.tokens).is_crossing).tolist()
     if not crossing_ids:
         return "ok", "no token has parts of two characters"
-    message = f"{pluralize(len(crossing_ids), 'token')} cross the border of characters that they do not complete"
+    count = pluralize(len(crossing_ids), "token")
+    message = f"{count} with parts of two characters, not all of which are complete"
     return "warning", f"{message}: {_list_tokens(adapter, crossing_ids)}"

@@ -241,7 +241,7 @@ def _explain_unknown(data: bytes, name: str) -> str:
         return "it is gzip data that is neither a rank file nor CLIP's list; decompress it"
     if data.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark (U+FEFF), which no format has; save it without one"
-    known_formats = ", ".join(format_.description for format_ in FORMATS.values())
+    known_formats = "; ".join(format_.description for format_ in FORMATS.values())
     return f"it begins with {short_repr(data[:20])}, and is of no known format; known are {known_formats}"
 
 

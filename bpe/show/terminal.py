@@ -57,9 +57,15 @@ def use_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> 
     return stream.isatty()
 
 
-def join_plain(tokens: Iterable[bytes | str]) -> str:
-    """Join tokens of any kind on one line, separated by `|`; for the consecutive tokens of a text, use `render`."""
-    return SEPARATOR.join([spell(token) for token in tokens])
+def join_plain(tokens: Iterable[bytes | str], width: int | None = None) -> str:
+    """Join tokens of any kind on one line, separated by `|`; for the consecutive tokens of a text, use `render`.
+
+    A spelling of more than `width` characters, if that is given, is cut and ends with an ellipsis.
+    """
+    spellings = [spell(token) for token in tokens]
+    if width is not None:
+        spellings = [text if len(text) <= width else text[: width - 1] + "…" for text in spellings]
+    return SEPARATOR.join(spellings)
 
 
 def render(tokens: Iterable[bytes | str], *, colour: bool) -> str:

@@ -16,7 +16,7 @@ import regex
 
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import decode_losslessly, encode_losslessly
-from bpe.errors import check_int, describe, short_repr, with_article
+from bpe.errors import check_int, describe, short_repr, suggest, with_article
 from bpe.text import alignment
 from bpe.text.alignment import AlignedText, Convention
 from bpe.text.character_sets import WHITE_SPACE, mask_new_characters
@@ -566,7 +566,9 @@ def create_by_name(name: str) -> Normalizer:
 
     """
     if name not in NAMES:
-        raise ValueError(f"normalizer {short_repr(name)} is not known; the names are {', '.join(NAMES)}")
+        raise ValueError(
+            f"normalizer {short_repr(name)} is not known; the names are {', '.join(NAMES)}{suggest(name, NAMES)}"
+        )
     return NAMES[name]()
 
 

@@ -176,6 +176,12 @@ def check_superwords(superwords: object, config: TrainConfig, corpus: object) ->
         raise ValueError(
             f"superwords need a vocab_size of at least their transition, {superwords.transition}; {problem}"
         )
+    n_initial = 256 + len(config.reserved_names)
+    if config.alphabet.initial is None and superwords.transition < n_initial:
+        raise ValueError(
+            f"transition is {superwords.transition}, but the 256 bytes and the special tokens come first; it must "
+            f"be at least {n_initial}"
+        )
     if config.counts is not None:
         check_two_counts(config.counts)
     check_rereadable(config.texts, corpus)

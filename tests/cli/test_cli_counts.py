@@ -263,7 +263,7 @@ def test_invalid_outputs_are_refused_first(
     nowhere = str(tmp_path / "no" / "out")
     for command in (["count-words", parts[0]], ["merge-counts", out]):
         fails(capsys, [*command, "-o", nowhere], 1, "folder .*no does not exist; make it first")
-        fails(capsys, [*command, "-o", str(tmp_path)], 1, "is no regular file")
+        fails(capsys, [*command, "-o", str(tmp_path)], 1, "is a folder")
         fails(capsys, [*command, "-o", command[1]], 1, "is one of the inputs")
     assert Path(out).read_bytes() == old_content
 

@@ -99,7 +99,7 @@ def completed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["tr"], {"train"}),
+        (["tr"], {"train", "truncate"}),
         ([""], {*COMMANDS, "--help", "--version"}),
         (["train", "--vo"], {"--vocab-size"}),
         (["train", "a.txt", "--ma"], {"--max-token-length", "--max-memory"}),

@@ -166,7 +166,7 @@ def test_invalid_outputs_are_refused_first(tmp_path, tokenizer_file, text_file, 
     fails(capsys, ["train", text_file, "-o", nowhere, *size], 1, "folder .*no does not exist; make it first")
     fails(capsys, ["encode", text_file, "-t", tokenizer_file, "-o", nowhere], 1, "does not exist")
     fails(capsys, ["decode", text_file, "-t", tokenizer_file, "-o", nowhere], 1, "does not exist")
-    fails(capsys, ["train", text_file, "-o", str(tmp_path), *size], 1, "is no regular file")
+    fails(capsys, ["train", text_file, "-o", str(tmp_path), *size], 1, "is a folder")
     fails(capsys, ["train", text_file, "-o", os.devnull, *size], 1, "is no regular file")
     old_content = Path(text_file).read_bytes()
     fails(capsys, ["train", text_file, "-o", text_file, *size], 1, "is one of the inputs")
@@ -302,9 +302,7 @@ def test_impossible_training(tmp_path, text_file, capsys):
     (tmp_path / "empty.txt").write_bytes(b"")
     fails(capsys, ["train", str(tmp_path / "empty.txt"), "-o", str(out), "--vocab-size", "300"], 1, "no words")
     fails(capsys, ["train", text_file, "-o", str(out), "--vocab-size", "100"], 1, "100")
-    fails(
-        capsys, ["train", "--counts", text_file, "-o", str(out), "--vocab-size", "300"], 1, "not a file of word counts"
-    )
+    fails(capsys, ["train", "--counts", text_file, "-o", str(out), "--vocab-size", "300"], 1, "is no word with a count")
     assert not out.exists()
 
 

@@ -74,7 +74,7 @@ def test_numbers_that_are_cut_by_their_digits() -> None:
     findings = {finding.check: finding for finding in bpe.evaluation.sanity_check(random)}
     assert findings["numbers"].level == "warning"
     assert "|" in findings["numbers"].message
-    assert "training with split digits" in findings["numbers"].message
+    assert "training with split_digits=True (bpe train --split-digits)" in findings["numbers"].message
 
 
 def test_the_defaults_of_training_pass() -> None:
