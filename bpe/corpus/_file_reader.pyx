@@ -110,13 +110,12 @@ cdef class FileBlock:
         return memoryview(self.buffer)[: self.n], starts, starts + <int64_t[: self.n_documents]>self.sizes
 
     def make_block(self):
-        """Make a `Block` of the text, which must not be used after the next block was read."""
+        """Make a `Block` of what `split` has found; its text must not be used after the next block was read."""
         from bpe.corpus.blocks import Block
 
         cdef FileReader reader = self.reader
         if reader is None:
             raise ValueError("the block was not read by a FileReader")
-        self.split(reader)
         text, starts, ends = self.get_documents()
         return Block(
             text, starts, ends, self.source, self.offset, keep_separator=reader.keep_separator,

@@ -359,11 +359,11 @@ cdef class BlockJob(EncodeJob):
         if buffers.block is not None:
             return False
         text.reader.read(text)
+        text.split(text.reader)                               # once, since it counts bad documents
         if text.reader.requires_utf8 and not is_utf8(text.data, text.n):
             return False
         if self.specials.disallowed is not None and self.specials.disallowed.occurs_in(text.data, text.n):
             return False
-        text.split(text.reader)
         buffers.items = BlockItems(
             text=text.data, size=text.capacity, n=text.n_documents, starts=text.starts, sizes=text.sizes, lengths=NULL
         )

@@ -35,7 +35,8 @@ def test_a_text_is_encoded_and_decoded_as_by_python(text: str, repeats: int) -> 
     decoded = decode_utf8(data, "strict")
     assert decoded == data.decode()
     assert hash(decoded) == hash(data.decode())
-    assert sys.getsizeof(decoded) == sys.getsizeof(data.decode())
+    if len(decoded) != 1:  # Python shares the objects of single characters, which may hold their UTF-8 too
+        assert sys.getsizeof(decoded) == sys.getsizeof(data.decode())
 
 
 @given(st.binary(), st.sampled_from(["replace", "ignore", "surrogateescape", "strict"]))

@@ -152,6 +152,23 @@ def test_bad_records_are_skipped_alike_with_and_without_a_kernel(
     assert results[2] == results[0]
 
 
+def test_bad_records_before_an_error_are_counted_once(tmp_path: Path) -> None:
+    """Python code looks at a block again for the error of a symbol that has no id, and for special tokens."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"low\n<|end|>\xff\nlower\n")
+    letters = bpe.train(texts=["low er"], vocab_size=8, model="char", pretokenizer="whitespace")
+    found = bpe.Sources(path, separator="\n", on_error="skip")
+    assert letters.encode_files(found).to_list()[0]
+    assert found.skipped == 1
+    assert TOKENIZER.encode_files(found, disallowed_special="all").to_list()[0]
+    assert found.skipped == 2
+    path.write_bytes(b"low\n\xff\nzebra\n")
+    found = bpe.Sources(path, separator="\n", on_error="skip")
+    with pytest.raises(ValueError, match="character 'z' of the text"):
+        letters.encode_files(found)
+    assert found.skipped == 1
+
+
 def make_bad_records(choose: random.Random, ending: str) -> bytes:
     """Make the content of a file, a third of whose documents are bad."""
     texts = ["".join(choose.choices(PARTS, k=choose.randint(0, 30))) for _ in range(choose.randint(0, 40))]
