@@ -197,7 +197,7 @@ class Sources:
 
     @property
     def damaged_files(self) -> dict[str, str]:
-        """The damaged files that were left out so far, in order: name → what is wrong."""
+        """The damaged files that were left out so far, by name with what is wrong, in order."""
         damage = {index: self._damage.get(index) for index in sorted({unit[0] for unit in self._list_units_to_read()})}
         return {self.files[index].name: reason for index, reason in damage.items() if reason is not None}
 

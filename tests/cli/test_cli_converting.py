@@ -59,7 +59,7 @@ def test_convert_writes_gguf_and_sentencepiece(tokenizer_file, tmp_path, capsys)
 
 def test_convert_lists_losses(tokenizer_file, tmp_path, capsys):
     ranks = str(tmp_path / "x.tiktoken")
-    message = "error: format tiktoken does not keep special_tokens: .*; pretokenizer: .*; save it as huggingface"
+    message = "error: format tiktoken does not keep special_tokens: .*; pretokenizer: .*; give --to huggingface"
     err = fails(capsys, ["convert", tokenizer_file, ranks], 1, message)
     assert "pass --lossy" in err
     assert not (tmp_path / "x.tiktoken").exists()

@@ -82,8 +82,11 @@ def test_what_is_no_name_says_so(line: str, pattern: str, folder: Path, capsys: 
     fails(capsys, line.split(), 2 if line.startswith("convert") else 1, pattern)
 
 
-def test_repositories_come_from_the_cache(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("huggingface_hub", reason="needs huggingface_hub (extra hub)")
+def test_repositories_come_from_the_cache(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants", reason="needs huggingface_hub (extra hub)")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     fails(capsys, ["info", "no-org/no-name"], 1, r"no-org/no-name is no file or folder here, .* give --download to get")
     fails(capsys, ["info", "no-org/no-name", "--download"], 1, "no-org/no-name is not in the cache .*HF_HUB_OFFLINE")
 
