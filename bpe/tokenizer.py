@@ -691,7 +691,7 @@ class Tokenizer(_fast_path.FastKernels):
         from bpe.chats.encoding import Chat, check_allowed, make_request
 
         variables |= {"tools": tools, "documents": documents}
-        arguments = messages, bool(add_generation_prompt), chat_template, variables
+        arguments = messages, add_generation_prompt, chat_template, variables
         request = make_request(self._spec.chat_templates, self._spec.roles, *arguments)
         return Chat(request, self._offset_encoder, check_allowed(allowed_special))
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from bpe.base.utf8 import to_bytes
 from bpe.errors import raise_if_of_signal_handler, short_repr
 from bpe.vocab.spec import DEFAULT_TEMPLATE
 
@@ -97,7 +98,7 @@ class ChatTemplate:
         return sorted(part for part in completions if part and not any(unit in part for unit in units))
 
     def render(self, variables: Mapping[str, Any]) -> tuple[str, Spans]:
-        """Render the template: the text, and the spans of its generation blocks.
+        """Render the template: the text, without surrogates, and the spans of its generation blocks.
 
         Raises:
             ValueError: if the template refuses the variables, or fails.
@@ -108,7 +109,7 @@ class ChatTemplate:
         token = self._tracked_spans.set((blocks, spans))
         try:
             for block in self._template.generate(variables):
-                blocks.append(block)  # noqa: PERF402  # generation blocks look at those before them
+                blocks.append(_replace_surrogates(block))  # generation blocks look at those before them
         except RecursionError:
             raise ValueError("the chat template recurses too deeply for these messages; use another template") from None
         except Exception as error:  # a template may do anything that Python's types can
@@ -183,7 +184,7 @@ def _make_environment() -> tuple[Environment, ContextVar[tuple[list[str], Spans]
             return CallBlock(self.call_method("_note_span"), [], [], body, lineno=line)
 
         def _note_span(self, caller: Any) -> str:
-            text: str = caller()
+            text = _replace_surrogates(caller())
             tracked = tracked_spans.get()
             if tracked is not None:
                 blocks, spans = tracked
@@ -216,6 +217,11 @@ def _make_environment() -> tuple[Environment, ContextVar[tuple[list[str], Spans]
     environment.filters["tojson"] = _to_json
     environment.globals.update(raise_exception=_raise_exception, dict=_TemplateDict(), namespace=SafeNamespace)
     return environment, tracked_spans
+
+
+def _replace_surrogates(text: str) -> str:
+    """Replace surrogates as encoding does, so that positions in the text and in its UTF-8 agree."""
+    return to_bytes(text).decode()
 
 
 def _to_json(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import random
 from dataclasses import dataclass, replace
@@ -191,6 +192,23 @@ def test_ids_are_those_of_the_naive_way(plain: bpe.Tokenizer, name: str) -> None
             assert found
             spans += [(before, True), (found, False)]
         assert chat.ids.tolist() == tok.encode_spans([*spans, (rest, True)]).tolist()
+
+
+@pytest.mark.parametrize("escaped", [r"\ud83d\ude0a", r"\ud83d", r"\udc80", r"\ude0a\ud83d"])
+@pytest.mark.parametrize("template", [CHATML, PHI], ids=["blocks", "compared"])
+def test_surrogates_move_no_special_token(plain: bpe.Tokenizer, template: str, escaped: str) -> None:
+    """A pair becomes its character, others U+FFFD, as where a text is encoded; the template may have some too."""
+    text = json.loads(f'"{escaped}"')
+    replaced = plain.decode(plain.encode(text))
+    chat, expected = (
+        with_template(plain, start + template).chat(
+            [{"role": "user", "content": f"{word}<|end|>{word}"}, {"role": "assistant", "content": f"{word} you"}]
+        )
+        for start, word in (("{{ '" + escaped + "' }}", text), (replaced, replaced))
+    )
+    assert chat.text.encode() == expected.text.encode() == plain.decode(chat.ids).encode()
+    assert chat.ids.tolist() == expected.ids.tolist()
+    assert chat.mask.tolist() == expected.mask.tolist()
 
 
 # Masks ----------------------------------------------------------------------------------------------------------------
