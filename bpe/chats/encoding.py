@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bpe.encode.offsets import OffsetEncoder
+    from bpe.vocab.spec import TokenizerSpec
     from bpe.vocab.special_tokens import SpecialTokens
 
 #: Where the substitutes begin: hieroglyphs, cuneiform and Anatolian signs, which are printable, have no case and are in
@@ -171,8 +172,7 @@ class Chat:
                 a tokenizer with dropout.
 
         """
-        if self._offset_encoder.engine.spec.dropout:
-            raise ValueError("the tokenizer's dropout makes ids random; a mask needs a tokenizer without: spec.dropout")
+        check_fixed_ids(self._offset_encoder.engine.spec)
         spans = self._generation_spans if self._request.template.marks_assistant else self._find_answers()
         mask = np.zeros(len(self.ids), dtype=np.uint8)
         if spans:
@@ -222,6 +222,12 @@ def _explain_no_mask(index: int, reason: str) -> str:
         "the chat template does not mark what the assistant says, and it cannot be found by comparing texts: at "
         f"message {index}, {reason}; pass a chat_template with {{% generation %}} and {{% endgeneration %}} around it"
     )
+
+
+def check_fixed_ids(spec: TokenizerSpec) -> None:
+    """Refuse a tokenizer whose dropout makes ids random: those of a mask would be others."""
+    if spec.dropout:
+        raise ValueError("the tokenizer's dropout makes ids random; a mask needs a tokenizer without: spec.dropout")
 
 
 def check_allowed(allowed_special: object) -> bool:

@@ -109,7 +109,7 @@ class ChatTemplate:
         token = self._tracked_spans.set((blocks, spans))
         try:
             for block in self._template.generate(variables):
-                blocks.append(_replace_surrogates(block))  # generation blocks look at those before them
+                blocks.append(_replace_surrogates(block))  # noqa: PERF401  # generation blocks look at those before
         except RecursionError:
             raise ValueError("the chat template recurses too deeply for these messages; use another template") from None
         except Exception as error:  # a template may do anything that Python's types can

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bpe.base.progress import ProgressLike, progress_bar
-from bpe.chats.templates import choose_template
+from bpe.chats.encoding import check_allowed, check_fixed_ids
+from bpe.chats.templates import choose_template, compile_template
 from bpe.corpus.records import OnError
 from bpe.corpus.sources import Sources
 from bpe.data.formats.shard_format import ShardFormat
@@ -54,31 +55,12 @@ def encode_chats(
 
     Raises:
         FormatError: for a record that is no conversation, or that the template refuses; it names the line.
-        ValueError: for sources of another format, a tokenizer without a template, and a folder of another call.
+        ValueError: for sources of another format, a tokenizer without a template, or with an invalid one or a dropout,
+            another `allowed_special`, and a folder of another call.
 
     """
-    if not isinstance(field, str) or not all(field.split(".")):
-        raise ValueError(f"messages is {short_repr(field)}; it must be the field with the messages: 'messages'")
     sources = sources_or_paths if isinstance(sources_or_paths, Sources) else Sources(sources_or_paths)
-    other = next((file for file in sources.files if file.format != "jsonl"), None)
-    if other is not None:
-        raise ValueError(
-            f"{other.name} is read as {other.format}; with messages=, sources must be JSON Lines, with a conversation "
-            'in each line: pass Sources(…, format="jsonl") for another name'
-        )
-    shard_size, _ = check_sizes(shard_format, shard_size, shards=None, seed=None)
-    template = choose_template(tokenizer.spec.chat_templates, None, False)
-    shard_format.name_files("", masks=True)  # refuses a format without masks
-    plan = {
-        "messages": field,
-        "files": [[file.name, file.size, file.format, file.compression] for file in sources.files],
-    }
-    options = {"format": shard_format.name, "shard_size": shard_size, "allow_special": allowed_special == "all"}
-    header: dict[str, Any] = {
-        "sources": plan,
-        "options": {**options, "chat_template": template},
-        "tokenizer": tokenizer.fingerprint,
-    }
+    header = _describe_call(sources, tokenizer, field, shard_format, shard_size, allowed_special)
     if (out / MANIFEST_NAME).exists():
         return _read_finished(out, header)
     dtype = shard_format.choose_dtype(tokenizer.n_vocab - 1)
@@ -91,8 +73,9 @@ def encode_chats(
                 remove_later_shards(out, shard_format, len(shards), masks=True)
             tokenizer.save(out / TOKENIZER_JSON)
             facts = {"fingerprint": tokenizer.fingerprint, "file": TOKENIZER_JSON}
+            options = header["options"] | {"chats": header["sources"]}
             manifest = Manifest(
-                shard_format.name, dtype.name, tuple(shards), True, facts, {}, header["options"] | {"chats": plan},
+                shard_format.name, dtype.name, tuple(shards), True, facts, {}, options,
                 reader.n_skipped + reader.lines.skipped, reader.lines.damaged_files,
             )  # fmt: skip
             crash_point("manifest")
@@ -101,6 +84,48 @@ def encode_chats(
             remove_shards(out, shards)
             raise
     return manifest
+
+
+def _describe_call(
+    sources: Sources,
+    tokenizer: Tokenizer,
+    field: str,
+    shard_format: ShardFormat,
+    shard_size: int | None,
+    allowed_special: Allowed,
+) -> dict[str, Any]:
+    """Check the arguments of `encode_chats`, and describe what the shards depend on.
+
+    What is wrong for every record is refused here, so that it is not taken for a fault of the first one, or of all.
+    """
+    if not isinstance(field, str) or not all(field.split(".")):
+        raise ValueError(f"messages is {short_repr(field)}; it must be the field with the messages: 'messages'")
+    other = next((file for file in sources.files if file.format != "jsonl"), None)
+    if other is not None:
+        raise ValueError(
+            f"{other.name} is read as {other.format}; with messages=, sources must be JSON Lines, with a conversation "
+            'in each line: pass Sources(…, format="jsonl") for another name'
+        )
+    shard_size, _ = check_sizes(shard_format, shard_size, shards=None, seed=None)
+    spec = tokenizer.spec
+    templates = list(
+        dict.fromkeys(choose_template(spec.chat_templates, None, has_tools) for has_tools in (False, True))
+    )
+    for template in templates:
+        compile_template(template)  # refuses an invalid one
+    check_fixed_ids(spec)
+    allows_special = check_allowed(allowed_special)
+    shard_format.name_files("", masks=True)  # refuses a format without masks
+    plan = {
+        "messages": field,
+        "files": [[file.name, file.size, file.format, file.compression] for file in sources.files],
+    }
+    options = {"format": shard_format.name, "shard_size": shard_size, "allow_special": allows_special}
+    return {
+        "sources": plan,
+        "options": {**options, "chat_templates": templates, "roles": dict(spec.roles)},
+        "tokenizer": tokenizer.fingerprint,
+    }
 
 
 def _read_finished(out: Path, header: dict[str, Any]) -> Manifest:

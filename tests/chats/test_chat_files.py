@@ -154,8 +154,12 @@ def test_a_finished_folder_is_left_and_another_call_is_refused(tok: bpe.Tokenize
     times = {each.name: each.stat().st_mtime_ns for each in (tmp_path / "out").iterdir()}
     assert encode_shards(path, tok, tmp_path / "out", messages="messages") == manifest
     assert {each.name: each.stat().st_mtime_ns for each in (tmp_path / "out").iterdir()} == times
-    other = bpe.Tokenizer(replace(tok.spec, chat_templates={"default": PHI}))
-    for tokenizer, options in ((other, {}), (tok, {"shard_size": 5})):
+    changes: list[dict[str, Any]] = [
+        {"chat_templates": {"default": PHI}}, {"chat_templates": {"default": CHATML, "tool_use": PHI}},
+        {"roles": {"eos_token": "<|im_end|>"}},  # templates have roles as variables
+    ]  # fmt: skip
+    others = [bpe.Tokenizer(replace(tok.spec, **change)) for change in changes]
+    for tokenizer, options in (*((other, {}) for other in others), (tok, {"shard_size": 5})):
         with pytest.raises(ValueError, match="was made with other sources, options, tokenizer or chat template"):
             encode_shards(path, tokenizer, tmp_path / "out", messages="messages", **options)  # type: ignore[arg-type]
 
@@ -188,6 +192,27 @@ def test_bad_records_are_named_or_skipped(tok: bpe.Tokenizer, tmp_path: Path) ->
     path = write_records(tmp_path / "more.jsonl", [record for record, _ in bad] + [{"messages": CONVERSATIONS[0]}])
     manifest = encode_shards(bpe.Sources(path, on_error="skip"), tok, tmp_path / "skipped", messages="messages")
     assert (manifest.documents, manifest.skipped) == (1, len(bad))
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_what_no_record_can_mend_is_refused_before_any_is_read(
+    tok: bpe.Tokenizer, tmp_path: Path, on_error: Any
+) -> None:
+    """Else each record would be left out, without a word, or be named as the fault."""
+    path = write_records(tmp_path / "chats.jsonl", [{"messages": CONVERSATIONS[0]}])
+    changes: list[tuple[dict[str, Any], Any, str]] = [
+        ({"chat_templates": {"default": "{% if %}"}}, (), "^chat template, line 1"),
+        ({"chat_templates": {"default": PHI, "tool_use": "{% if %}"}}, (), "^chat template, line 1"),
+        ({"dropout": 0.5}, (), "^the tokenizer's dropout"),
+        ({}, {"<|im_end|>"}, r"^allowed_special is .* it must be \(\) or 'all'"),
+    ]
+    for change, allowed, message in changes:
+        with pytest.raises(ValueError, match=message):
+            encode_shards(
+                bpe.Sources(path, on_error=on_error), bpe.Tokenizer(replace(tok.spec, **change)), tmp_path / "out",
+                messages="messages", allowed_special=allowed,
+            )  # fmt: skip
+        assert not (tmp_path / "out").exists()
 
 
 def test_arguments_that_messages_exclude(tok: bpe.Tokenizer, tmp_path: Path) -> None:
