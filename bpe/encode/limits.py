@@ -344,15 +344,16 @@ class _HeldText:
             first = max(start - MARGIN, self._start)
             held = [self._held[first - self._start :]]
             n_missing = end + MARGIN - self._start - len(self._held)
-            while n_missing > 0 and not self._is_whole:
-                part = next(self._parts, None)
-                self._is_whole = part is None
-                if part is not None:
-                    if not isinstance(part, str):
-                        raise TypeError(f"a part of the text is {describe(part)}; it must be str")
-                    held.append(part)
-                    n_missing -= len(part)
-            self._held, self._start = "".join(filter(None, held)), first
+            for part in self._parts:
+                if not isinstance(part, str):
+                    raise TypeError(f"a part of the text is {describe(part)}; it must be str")
+                held.append(str.__str__(part))  # a subclass may have other methods
+                n_missing -= len(held[-1])
+                if n_missing <= 0:
+                    break
+            else:
+                self._is_whole = True
+            self._held, self._start = "".join(held), first
         return min(end, self._start + len(self._held))
 
     def ends_at(self, end: int) -> bool:

@@ -219,6 +219,23 @@ def test_an_open_file(tmp_path: Path) -> None:
         assert list(TOKENIZERS["words"].chunk(file, 20)) == TOKENIZERS["words"].chunk(TEXT * 50, 20)
 
 
+def test_parts_of_a_subclass_of_str_with_other_methods() -> None:
+    class Odd(str):
+        __slots__ = ()
+
+        def __bool__(self) -> bool:
+            return False
+
+        def __len__(self) -> int:
+            return 0
+
+        def __getitem__(self, index: Any) -> str:
+            return "?"
+
+    for text in (Odd(TEXT), [Odd(TEXT[:9]), Odd(TEXT[9:])]):
+        assert list(BYTES.chunk(text, 20, overlap=5)) == BYTES.chunk(TEXT, 20, overlap=5)
+
+
 # Cost -----------------------------------------------------------------------------------------------------------------
 
 #: Pieces that are repeated to a text of `HOSTILE_CHARS`.
@@ -346,6 +363,8 @@ def test_other_errors() -> None:
         BYTES.chunk("a 😊", 3)
     with pytest.raises(TypeError, match=r"a part of the text is b'a'.*; it must be str"):
         list(BYTES.chunk([b"a"], 3))  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="a part of the text is None; it must be str"):
+        list(BYTES.chunk(["a", None, "b"], 3))  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"a dropout of 0\.1, so the numbers of tokens are random"):
         bpe.Tokenizer(dataclasses.replace(BYTES.spec, dropout=0.1)).chunk("a", 3)
     with pytest.raises(ValueError, match="side is 'top'; it must be one of 'right', 'left', 'middle'"):
