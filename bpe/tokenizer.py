@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from bpe.corpus.sources import Sources
     from bpe.decode.incremental import IncrementalDecoder
     from bpe.encode._special_encoder import SpecialEncoder
+    from bpe.encode.chunks import Boundaries, Chunk
     from bpe.encode.engine import BosEos
-    from bpe.encode.limits import Boundaries, Chunk, Side
+    from bpe.encode.limits import Side
     from bpe.encode.offsets import OffsetEncoder, Unit
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.show.views import TokenView
@@ -396,7 +397,7 @@ class Tokenizer(_fast_path.FastKernels):
         Chunk(text=' Lowest.', start=11, end=19, n_tokens=8)
 
         """
-        from bpe.encode.limits import divide
+        from bpe.encode.chunks import divide
 
         options: dict[str, Any] = {"allowed_special": allowed_special} if allowed_special else {}
         functions = partial(self.truncate, **options), partial(self.count_tokens, **options)

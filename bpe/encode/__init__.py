@@ -5,7 +5,7 @@ text meets them:
 
 - `_fast_path.pyx` handles short texts with default arguments; `texts.py` many texts, `blocks.py` files;
 - `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`) and `explain.py`
-  build on it, `limits.py` on all of these, with `words.py`, which encodes one word in plain Python; `models` has what
+  build on it, on these `limits.py` and `chunks.py`, for texts that must fit into a number of tokens; `models` has what
   turns pretokens into ids, for each kind of model;
 - `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;
 - `_special_encoder.pyx` texts with special tokens, `_prompts.pyx` blocks of prompts, `_encoder.pyx` one text:
@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING
 from bpe._lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bpe.encode.limits import Chunk
+    from bpe.encode.chunks import Chunk
 
 #: The public names, and the modules that define them.
-_MODULES = {"Chunk": "limits"}
+_MODULES = {"Chunk": "chunks"}
 
 __all__ = ["Chunk"]
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bpe.corpus.reading import BlockEndFinder
-    from bpe.encode.words import WordModel
+    from bpe.encode.models.words import WordModel
     from bpe.text.alignment import Convention
 
 #: A str with more characters is converted to UTF-8 in steps, not as a whole.
@@ -141,7 +141,7 @@ class Engine:
     @cached_property
     def word_model(self) -> WordModel:
         """Words encoded one at a time in plain Python."""
-        from bpe.encode.words import WordModel
+        from bpe.encode.models.words import WordModel
 
         return WordModel(self.spec, self.symbols, get_unk_id(self.spec))
 

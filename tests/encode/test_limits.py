@@ -19,6 +19,7 @@ from strategies import SOAK
 
 import bpe
 from bpe.encode import Chunk, limits
+from bpe.encode import chunks as chunking
 from bpe.encode.streams import MIN_BUFFERED_BYTES
 from bpe.errors import FormatError
 
@@ -71,7 +72,7 @@ def test_the_shared_corpora(
 ) -> None:
     text = corpus(language, 200_000).decode("utf-8", "ignore")
     tok = bpe.Tokenizer.from_tiktoken(shared_vocab("cl100k_base.tiktoken"), "cl100k")
-    for boundaries in limits.BOUNDARIES:
+    for boundaries in chunking.BOUNDARIES:
         for overlap in (0, 40):
             chunks = tok.chunk(text, 256, overlap=overlap, boundaries=boundaries)
             assert find_broken_promise(tok, text, chunks, 256, overlap, ()) is None
@@ -122,7 +123,7 @@ def test_ends_of_sentences(text: str, expected: list[str]) -> None:
     assert "".join(chunks) == text
     ends = {sum(map(len, expected[: n + 1])) for n in range(len(expected))}
     assert {sum(map(len, chunks[: n + 1])) for n in range(len(chunks))} <= ends
-    pattern = re.compile(limits._PATTERNS["sentence"])
+    pattern = re.compile(chunking._PATTERNS["sentence"])
     assert [match.end() for match in pattern.finditer(text)] == sorted(
         ends - ({len(text)} if not text.endswith(("\n",)) else set())
     )
@@ -193,24 +194,24 @@ def test_a_stream_is_read_as_it_is_needed() -> None:
     assert n_read == 0
     for n, chunk in enumerate(chunks, 1):
         assert chunk.end - chunk.start <= 60
-        assert n_read * 15 <= chunk.end + 2 * limits.MARGIN
+        assert n_read * 15 <= chunk.end + 2 * chunking.MARGIN
         if n == 1000:
             break
 
 
 def test_a_stream_holds_little_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    longest, read = 0, limits._HeldText.read
+    longest, read = 0, chunking._HeldText.read
 
-    def watch(text: limits._HeldText, start: int, end: int) -> int:
+    def watch(text: chunking._HeldText, start: int, end: int) -> int:
         nonlocal longest
         result = read(text, start, end)
         longest = max(longest, len(text._held))
         return result
 
-    monkeypatch.setattr(limits._HeldText, "read", watch)
+    monkeypatch.setattr(chunking._HeldText, "read", watch)
     chunks = list(BYTES.chunk(("One two three. " for _ in range(5000)), 60, overlap=20))
     assert chunks[-1].end == 75_000
-    assert longest < 3 * limits.MARGIN
+    assert longest < 3 * chunking.MARGIN
 
 
 def test_an_open_file(tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_the_text_that_is_encoded_is_linear(kind: str, name: str, overlap: int) 
         return function(*args, **options)
 
     functions = partial(watch, tok.truncate), partial(watch, tok.count_tokens)
-    chunks = list(limits.divide(tok.spec, text, 64, overlap, "sentence", *functions))
+    chunks = list(chunking.divide(tok.spec, text, 64, overlap, "sentence", *functions))
     assert sum(len(chunk.text) for chunk in chunks) <= 2 * len(text)
     assert n_chars < 30 * len(text) + 10_000
 

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 import bpe
 from bpe.encode import Chunk
-from bpe.encode.limits import BOUNDARIES, SIDES
+from bpe.encode.chunks import BOUNDARIES
+from bpe.encode.limits import SIDES
 
 MAX_PIECES = 60
 #: Sentences, lines and words to mix with a tokenizer's own pieces.

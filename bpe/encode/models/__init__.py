@@ -3,7 +3,8 @@
 - `encoder.py` the encoder of a vocabulary, which every kind has;
 - `boundless.py` BoundlessBPE: second ids for whole words, and a second step that merges words;
 - `picky.py` PickyBPE: tables of merges and deletions, in the order of training;
-- `model.py` composes the parts.
+- `model.py` composes the parts;
+- `words.py` encodes one word in plain Python, for explanations and offsets.
 
 What is not defined for a kind of model, as dropout, is an error of `bpe.vocab.spec.check_supported`.
 
