@@ -9,7 +9,8 @@ The files, in the order in which messages meet them:
 - `counting.py` OpenAI's rule for models without a published template: `Tokenizer.count_chat`.
 
 Invariants: texts and masks are those of transformers; what users write becomes no special token, unless the caller
-allows it. Cost: rendering twice, some 0.1 ms, and encoding; a mask takes as long again.
+allows it. Cost: rendering twice, some 0.1 ms, and encoding; a mask takes less. Where a template has no generation
+blocks, a mask renders it twice for each answer.
 
 Sources: transformers 5.24, `apply_chat_template`; OpenAI's cookbook, "How to count tokens with tiktoken".
 """

@@ -174,16 +174,21 @@ class Chat:
         """
         check_fixed_ids(self._offset_encoder.engine.spec)
         spans = self._generation_spans if self._request.template.marks_assistant else self._find_answers()
-        mask = np.zeros(len(self.ids), dtype=np.uint8)
-        if spans:
-            offsets = self._find_offsets()
-            for start, end in spans:
-                mask[(offsets[:, 1] > start) & (offsets[:, 0] < end)] = 1
-        return mask
+        if not spans:
+            return np.zeros(len(self.ids), dtype=np.uint8)
+        starts, ends = np.sort(np.array(spans), axis=0).T
+        token_starts, token_ends = self._find_offsets().T
+        n_begun, n_ended = np.searchsorted(starts, token_ends), np.searchsorted(ends, token_starts, "right")
+        return (n_begun > n_ended).astype(
+            np.uint8
+        )  # a span that begins before the token's end, and ends after its start
 
     def _find_offsets(self) -> NDArray[np.int64]:
         """Find the span of each token in the text, in characters, as `tokenizers` gives it."""
         encoder = self._offset_encoder
+        spans = encoder.locate_ids(self.text, self.ids)
+        if spans is not None:
+            return spans
         if self._matches is None:
             all_names = frozenset(encoder.engine.specials.ids)
             return encoder.encode_with_word_numbers(self.text, all_names, "char", "tokenizers")[1]
@@ -192,7 +197,10 @@ class Chat:
         return encoder.encode_given_segments(segments, self.text)
 
     def _find_answers(self) -> Spans:
-        """Find the spans of the assistant's messages in the text, for a template that does not mark them."""
+        """Find the spans of the assistant's messages in the text, for a template that does not mark them.
+
+        Each is found by rendering the conversation up to it twice, so that the cost is quadratic.
+        """
         request, spans = self._request, Spans()
         for index, message in enumerate(request.messages):
             if message.get(ROLE) != _ASSISTANT:

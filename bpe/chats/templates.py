@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
-from itertools import product
+from itertools import accumulate, product
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bpe.base.utf8 import to_bytes
@@ -30,6 +30,8 @@ TOOLS_TEMPLATE = "tool_use"
 MIN_JINJA = (3, 1, 6)
 #: Start and end of what the assistant says, in characters of the rendered text.
 Spans = list[tuple[int, int]]
+#: The same while the text is rendered: how many blocks of text come before, and the length.
+_NotedSpans = list[tuple[int, int]]
 
 
 #: Filters and methods that make characters of what others stand for: name → what is read so.
@@ -105,8 +107,8 @@ class ChatTemplate:
 
         """
         blocks: list[str] = []
-        spans: Spans = []
-        token = self._tracked_spans.set((blocks, spans))
+        noted: _NotedSpans = []
+        token = self._tracked_spans.set((blocks, noted))
         try:
             for block in self._template.generate(variables):
                 blocks.append(_replace_surrogates(block))  # noqa: PERF401  # generation blocks look at those before
@@ -117,7 +119,8 @@ class ChatTemplate:
             raise ValueError(f"the chat template refuses these messages: {error}") from error
         finally:
             self._tracked_spans.reset(token)
-        return "".join(blocks), spans
+        block_starts = [0, *accumulate(map(len, blocks))]
+        return "".join(blocks), [(block_starts[index], block_starts[index] + length) for index, length in noted]
 
 
 @lru_cache(64)
@@ -156,7 +159,7 @@ def choose_template(templates: Mapping[str, str], name_or_source: str | None, ha
     return templates[name]
 
 
-def _make_environment() -> tuple[Environment, ContextVar[tuple[list[str], Spans] | None]]:
+def _make_environment() -> tuple[Environment, ContextVar[tuple[list[str], _NotedSpans] | None]]:
     """Make an environment for one template, and the variable with the blocks and the spans of a rendering."""
     try:
         import jinja2
@@ -171,7 +174,7 @@ def _make_environment() -> tuple[Environment, ContextVar[tuple[list[str], Spans]
     from jinja2.sandbox import ImmutableSandboxedEnvironment
     from jinja2.utils import Namespace
 
-    tracked_spans: ContextVar[tuple[list[str], Spans] | None] = ContextVar("tracked_spans", default=None)
+    tracked_spans: ContextVar[tuple[list[str], _NotedSpans] | None] = ContextVar("tracked_spans", default=None)
 
     class GenerationBlocks(Extension):
         """The tag `{% generation %}`."""
@@ -187,9 +190,8 @@ def _make_environment() -> tuple[Environment, ContextVar[tuple[list[str], Spans]
             text = _replace_surrogates(caller())
             tracked = tracked_spans.get()
             if tracked is not None:
-                blocks, spans = tracked
-                start = sum(map(len, blocks))
-                spans.append((start, start + len(text)))
+                blocks, noted = tracked
+                noted.append((len(blocks), len(text)))
             return text
 
     class SafeNamespace(Namespace):

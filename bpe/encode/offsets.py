@@ -117,6 +117,13 @@ class OffsetEncoder:
         data = to_bytes(self.engine.check_text(text))
         return self._encode_segments(self.engine.prepare(data, allowed, convention), text, data, unit, convention)
 
+    def locate_ids(self, text: str, ids: NDArray[np.uint32]) -> NDArray[np.int64] | None:
+        """Find the spans in characters, as `tokenizers` gives them, of ids that are parts of a text; else None."""
+        if self.fast_encoder is None:
+            return None
+        spans = self._locate_parts(text, to_bytes(text), ids, "char")
+        return None if spans is None else self._trim_all(ids, spans, {})
+
     def encode_given_segments(self, segments: Iterable[Segment], text: str) -> NDArray[np.int64]:
         """Find the spans in characters, as `tokenizers` gives them, of the tokens of a prepared text."""
         ids, spans, _, special_texts = self._encode_segments(segments, text, to_bytes(text), "char", "tokenizers")

@@ -17,6 +17,8 @@ from templates import CHATML, HEADERS, INST, PHI, TEMPLATES, THINKING
 import bpe
 from bpe.chats.encoding import choose_units
 from bpe.chats.messages import copy_messages
+from bpe.encode.offsets import OffsetEncoder
+from bpe.vocab.output_steps import PostProcessor
 
 pytest.importorskip("jinja2", minversion="3.1.6")
 
@@ -226,6 +228,39 @@ def test_masks_are_what_generation_blocks_enclose(plain: bpe.Tokenizer) -> None:
     assert not tok.chat([USER], add_generation_prompt=True).mask.any()
     inst = with_template(plain, INST)
     assert spoken(inst, inst.chat([USER, ANSWER])) == b" there you are"  # no role is an eos_token
+
+
+TRIMMING = {"type": "ByteLevel", "trim_offsets": True, "add_prefix_space": False}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"normalizer": bpe.normalizers.NFC()}, {"post_processor": PostProcessor.from_json(TRIMMING)}],
+    ids=["plain", "normalized", "trimmed"],
+)
+@pytest.mark.parametrize("template", [CHATML, INST, PHI], ids=["chatml", "inst", "phi"])
+def test_masks_are_those_of_the_naive_way(
+    plain: bpe.Tokenizer, change: dict[str, Any], template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The naive way: each token is compared with each span, and found in its segment of the text."""
+    tok = bpe.Tokenizer(replace(with_template(plain, template).spec, **change))
+    order = random.Random(template)
+    words = ["hello", " ", "  ", "é", "\n", "<|end|>", "there", "글", "e\u0301"]
+    for allowed in ((), "all") * 10:
+        roles = ["user", "assistant"] * order.randrange(1, 4)
+        messages = [{"role": role, "content": "".join(order.choices(words, k=order.randrange(6)))} for role in roles]
+        chat = tok.chat(messages, allowed_special=allowed)
+        with monkeypatch.context() as patch:
+            patch.setattr(OffsetEncoder, "locate_ids", lambda *_: None)
+            offsets = chat._find_offsets().tolist()
+        spans = chat._generation_spans or chat._find_answers()
+        assert chat.mask.tolist() == [
+            int(any(token_end > start and token_start < end for start, end in spans))
+            for token_start, token_end in offsets
+        ]
+        found = tok._offset_encoder.locate_ids(chat.text, chat.ids)
+        assert (found is None) == ("normalizer" in change)
+        assert found is None or found.tolist() == offsets
 
 
 @pytest.mark.parametrize(
