@@ -178,10 +178,10 @@ class Chat:
             return np.zeros(len(self.ids), dtype=np.uint8)
         starts, ends = np.sort(np.array(spans), axis=0).T
         token_starts, token_ends = self._find_offsets().T
+        # A token is in a span if more spans begin before its end than end up to its start.
         n_begun, n_ended = np.searchsorted(starts, token_ends), np.searchsorted(ends, token_starts, "right")
-        return (n_begun > n_ended).astype(
-            np.uint8
-        )  # a span that begins before the token's end, and ends after its start
+        mask: NDArray[np.uint8] = (n_begun > n_ended).astype(np.uint8)
+        return mask
 
     def _find_offsets(self) -> NDArray[np.int64]:
         """Find the span of each token in the text, in characters, as `tokenizers` gives it."""
