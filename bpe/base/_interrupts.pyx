@@ -2,9 +2,10 @@
 
 A signal handler runs in the main thread, and only while that holds the GIL. So a kernel that works without the GIL
 takes it from time to time to let handlers run. Its clock is the number of ids that it has written, since reading a real
-one takes longer; it polls at most ten times a second, and where another thread holds the GIL, for 5 milliseconds or
-more, only two to ten times, so that the waits take a fortieth of the time. An exception of the handler, usually
-KeyboardInterrupt, ends the call like any other error. Other threads end when `stopped` is set.
+one takes longer. It polls at most ten times a second. Another thread may hold the GIL for 5 milliseconds or more; the
+longer a poll waited for it, the later is the next one, after half a second at most, so that waits take a fortieth of
+the time. An exception of the handler, usually KeyboardInterrupt, ends the call like any other error. Other threads end
+when `stopped` is set.
 """
 
 from threading import get_ident, main_thread

@@ -15,13 +15,13 @@
 #include "bpe/base/_levels.h"
 
 /* Count the characters of valid UTF-8. OUT max_char: a code point of the width in which a str stores them: 0x7F, 0xFF,
- * 0xFFFF or 0x10FFFF, as PyUnicode_New takes it. */
+ * 0xFFFF or 0x10FFFF, as PyUnicode_New takes it. Of any bytes, 0x7F says that all are ASCII. */
 static size_t bpe_count_characters(const uint8_t *text, size_t n, uint32_t *max_char) {
     size_t at = 0, end, n_chars = 0;
     uint8_t max_byte = 0;
-    while (at < n) { /* counts of 255 bytes fit in a byte, so that the loop is compiled to vectors of bytes */
+    while (at < n) { /* counts of so few bytes fit in a byte, so that the loop is compiled to vectors of 16 bytes */
         uint8_t some = 0;
-        for (end = n - at < 255 ? n : at + 255; at < end; at++) {
+        for (end = n - at < 240 ? n : at + 240; at < end; at++) {
             some += (text[at] & 0xC0) != 0x80;
             max_byte = text[at] > max_byte ? text[at] : max_byte;
         }
@@ -31,14 +31,26 @@ static size_t bpe_count_characters(const uint8_t *text, size_t n, uint32_t *max_
     return n_chars;
 }
 
-/* Write the code points of valid UTF-8 as units of 1, 2 or 4 bytes, of which each has the width it needs. */
+static inline void bpe_write_unit(void *out, int width, size_t i, uint32_t code) {
+    if (width == 1) ((uint8_t *)out)[i] = (uint8_t)code;
+    else if (width == 2) ((uint16_t *)out)[i] = (uint16_t)code;
+    else ((uint32_t *)out)[i] = code;
+}
+
+/* Write the code points of valid UTF-8 as units of 1, 2 or 4 bytes, which must be wide enough; ASCII 8 at a time. */
 static inline void bpe_decode_utf8_as(const uint8_t *text, size_t n, int width, void *out) {
     size_t at = 0, i = 0;
     while (at < n) {
         uint32_t code = text[at];
         if (code < 0x80) {
-            at++;
-        } else if (code < 0xE0) {
+            uint64_t next;
+            while (n - at >= 8 && (memcpy(&next, text + at, 8), (next & 0x8080808080808080u) == 0)) {
+                for (int k = 0; k < 8; k++) bpe_write_unit(out, width, i++, text[at++]);
+            }
+            while (at < n && text[at] < 0x80) bpe_write_unit(out, width, i++, text[at++]);
+            continue;
+        }
+        if (code < 0xE0) {
             code = (code & 0x1F) << 6 | (text[at + 1] & 0x3F);
             at += 2;
         } else if (code < 0xF0) {
@@ -49,9 +61,7 @@ static inline void bpe_decode_utf8_as(const uint8_t *text, size_t n, int width, 
                    (text[at + 3] & 0x3F);
             at += 4;
         }
-        if (width == 1) ((uint8_t *)out)[i++] = (uint8_t)code;
-        else if (width == 2) ((uint16_t *)out)[i++] = (uint16_t)code;
-        else ((uint32_t *)out)[i++] = code;
+        bpe_write_unit(out, width, i++, code);
     }
 }
 

@@ -16,7 +16,6 @@ from libc.string cimport memcpy
 
 cdef extern from "Python.h":
     int _PyBytes_Resize(PyObject** data, Py_ssize_t size) except -1
-    object PyUnicode_DecodeUTF8(const char* data, Py_ssize_t size, const char* errors)
     object PyUnicode_New(Py_ssize_t size, uint32_t max_char)
 
 cdef extern from "bpe/base/_transcode.h" nogil:
@@ -115,7 +114,7 @@ def encode_utf8(str text not None):
         Py_XDECREF(data)
 
 
-def decode_utf8(bytes data not None, str errors not None):
+def decode_utf8(bytes data not None, errors):
     """Decode UTF-8 to a str, as `data.decode("utf-8", errors)` does; valid UTF-8 is decoded without the GIL."""
     cdef Py_ssize_t size = len(data), n_chars = 0
     cdef const byte_t* text = <const byte_t*><const char*>data
@@ -124,11 +123,10 @@ def decode_utf8(bytes data not None, str errors not None):
     cdef int width
     cdef uint32_t max_char = 0
     with nogil:
-        is_valid = is_utf8(text, size)
-        if is_valid:
-            n_chars = bpe_count_characters(text, size, &max_char)
-    if not is_valid or n_chars == 0:
-        return PyUnicode_DecodeUTF8(<const char*>text, size, errors.encode())
+        n_chars = bpe_count_characters(text, size, &max_char)
+        is_valid = max_char < 0x80 or is_utf8(text, size)
+    if not is_valid or n_chars == 0 or type(errors) is not str:
+        return data.decode("utf-8", errors)
     decoded = PyUnicode_New(n_chars, max_char)
     width, out = PyUnicode_KIND(decoded), <byte_t*>PyUnicode_DATA(decoded)
     with nogil:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from bpe.base._utf8 import encode_utf8, find_invalid_utf8
+from bpe.base._utf8 import decode_utf8, encode_utf8, find_invalid_utf8
 from bpe.base.offsets import compute_offsets
 from bpe.errors import describe
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 TextLike = str | bytes | bytearray | memoryview
 
-#: The characters of a str from which it is converted without the GIL, so that other threads run meanwhile.
-_MIN_CHARS_WITHOUT_GIL = 1 << 14
+#: The characters of a str, or bytes of UTF-8, from which they are converted without the GIL, so that other threads run.
+_MIN_SIZE_WITHOUT_GIL = 1 << 14
 #: The largest file that is read into memory at once, unless its reader knows larger ones.
 MAX_FILE_BYTES = 1 << 30
 #: UTF-8 inside the package: bytes, or a view of a buffer.
@@ -45,7 +45,7 @@ def to_bytes(text: TextLike) -> bytes:
     """
     if isinstance(text, str):
         text = str.__str__(text)  # a subclass may have other methods
-        if len(text) >= _MIN_CHARS_WITHOUT_GIL:
+        if len(text) >= _MIN_SIZE_WITHOUT_GIL:
             return encode_utf8(text)
         try:
             return text.encode()
@@ -56,6 +56,11 @@ def to_bytes(text: TextLike) -> bytes:
     if isinstance(text, (bytes, bytearray, memoryview)):  # np.bytes_ is one too, but kernels do not take it
         return bytes(text)
     raise make_type_error(text)
+
+
+def to_str(data: bytes, errors: str) -> str:
+    """Decode UTF-8; raises the errors of `bytes.decode`."""
+    return data.decode("utf-8", errors) if len(data) < _MIN_SIZE_WITHOUT_GIL else decode_utf8(data, errors)
 
 
 def make_type_error(value: object, name: str = "text") -> TypeError:

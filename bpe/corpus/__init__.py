@@ -11,7 +11,8 @@ files, in the order in which text meets them:
   `_csv_rows.pyx` take the texts out of lines and rows;
 - `reading.py` reads other text block by block and cuts at positions that the caller finds; `contents.py` checks the
   first bytes;
-- `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones;
+- `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones, `damage.py` damaged
+  files;
 - `blocks.py` divides texts in memory into blocks, and finds the documents of a block;
 - `documents.py` reads the rows of Arrow arrays as documents, without a copy; `_content_hash.pyx` hashes documents.
 

@@ -22,10 +22,10 @@ from bpe.corpus._file_reader import KERNEL_READ_BYTES, FileReader
 from bpe.corpus._sequential_reader import SequentialReader
 from bpe.corpus.blocks import Block, PathLike, Position, can_overlap_itself, make_document_end_finder, parse_separators
 from bpe.corpus.contents import SIGNATURE_BYTES, ExpectedText, check_text, warn_about_text
+from bpe.corpus.damage import can_be_damaged, find_damage
 from bpe.corpus.reading import (
     MAX_SHARED_READ,
     BlockEndFinder,
-    DamagedFileError,
     EncodingErrors,
     ReadSchedule,
     Stream,
@@ -34,12 +34,10 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
-from bpe.errors import FormatError, check_choice, check_int, describe, get_log, pluralize
+from bpe.errors import FormatError, check_choice, check_int, describe, pluralize
 
 if TYPE_CHECKING:
     from bpe.corpus.listing import SourceFile
-
-log = get_log()
 
 #: The size of a unit in bytes, about.
 UNIT_BYTES = 256 << 20
@@ -235,10 +233,11 @@ class Sources:
 
     def is_left_out(self, index: int) -> bool:
         """Whether a file is left out, since it is damaged; it is read as a whole to know that."""
-        if self.on_error != "skip_files" or not _can_be_damaged(self.files[index]):
+        if self.on_error != "skip_files" or not can_be_damaged(self.files[index]):
             return False
         if index not in self._damage:
-            self._damage[index] = self._find_damage(index)
+            state = ReadState(None, ReadSchedule(None, 1), None, 0, whole_documents=False)
+            self._damage[index] = find_damage(self._make_context(self._whole_files[index], state))
         return self._damage[index] is not None
 
     def leave_out(self, damaged_files: Mapping[str, str]) -> None:
@@ -246,24 +245,6 @@ class Sources:
         for index, file in enumerate(self.files):
             if file.name in damaged_files:
                 self._damage[index] = damaged_files[file.name]
-
-    def _find_damage(self, index: int) -> str | None:
-        """Read a file as a whole; returns what is wrong with it, or None."""
-        from bpe.corpus.streams import read_compressed
-
-        file = self.files[index]
-        state = ReadState(None, ReadSchedule(None, 1), None, 0, whole_documents=False)
-        try:
-            if file.compression is not None:
-                read_compressed(file, state.file_stamps)
-            else:
-                from bpe.corpus.parquet import read_column
-
-                read_column(self._make_context(SourceUnit(index, 0, None, file.size), state))
-        except DamagedFileError as error:
-            log.warning("%s is left out: %s", file.name, error.reason)
-            return error.reason
-        return None
 
     def plan(self) -> dict[str, Any]:
         """Return what determines the documents and their order, as JSON values: files, options, the part."""
@@ -677,10 +658,11 @@ class Sources:
         kernel_format = self._find_kernel_format(units[first])
         if kernel_format is None:
             return 0
-        if self.on_error == "skip_files" and _can_be_damaged(self.files[units[first].file_index]):
-            return 1  # the next one may be damaged
-        formats = map(self._find_kernel_format, islice(units, first, None))
-        return sum(1 for _ in takewhile(partial(eq, kernel_format), formats))
+        others: Iterator[SourceUnit] = islice(units, first + 1, None)
+        if self.on_error == "skip_files":
+            others = takewhile(lambda unit: not can_be_damaged(self.files[unit.file_index]), others)
+        formats = map(self._find_kernel_format, others)
+        return 1 + sum(1 for _ in takewhile(partial(eq, kernel_format), formats))
 
     def _find_kernel_format(self, unit: SourceUnit) -> tuple[str, bool] | None:
         """Find how a kernel reads a unit: (the format, whether the file is plain); None if none does."""
@@ -785,11 +767,6 @@ class Sources:
             return parse_row(record, columns[unit_index], context, dialect, line_index)
 
         reader.set_rows(dialect.make_kernel(requires_utf8=self.encoding_errors != "bytes"), read, parse)
-
-
-def _can_be_damaged(file: SourceFile) -> bool:
-    """Whether a file can be read twice, and has data that may be damaged: compressed, Parquet or Arrow."""
-    return file.kind in ("file", "remote") and (file.compression is not None or file.format in ("parquet", "arrow"))
 
 
 #: What `files=` of training and of `bpe.evaluate` takes.

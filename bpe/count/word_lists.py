@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The published patterns that drop white space; words of the others have the space before them.
 _NAMES_WITHOUT_SPACES = ("clip", "whitespace")
+#: The most digits of a count; Python refuses to read numbers of thousands of digits.
+_MAX_DIGITS = len(str(COUNT_LIMIT))
 
 
 def read_word_list(path: PathLike) -> list[tuple[str, int]]:
@@ -38,7 +40,8 @@ def read_word_list(path: PathLike) -> list[tuple[str, int]]:
         if not content:
             continue
         word, _, count = content.rpartition("\t" if "\t" in content else " ")
-        if not word or not (count.isascii() and count.isdecimal()) or int(count) > COUNT_LIMIT:
+        is_count = count.isascii() and count.isdecimal() and len(count) <= _MAX_DIGITS and int(count) <= COUNT_LIMIT
+        if not word or not is_count:
             reason = f"{short_repr(content)} is no word with a count; a line is a word, a tab (or a space) and a count"
             raise FormatError(reason, path=path, where=f"line {number}")
         if int(count):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from bpe.base._utf8 import decode_utf8
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
+from bpe.base.utf8 import to_str
 from bpe.batch import TokenBatch, as_id_array
 from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
@@ -127,7 +127,7 @@ class TokenDecoder:
     def decode_text(self, ids: Ids, errors: str) -> str:
         """Decode a sequence of ids to text; raises the errors of `decode_bytes`, and of `bytes.decode`."""
         if self.step_decoder is None or errors != "replace":
-            return decode_utf8(self.decode_bytes(ids), errors)
+            return to_str(self.decode_bytes(ids), errors)
         array = np.ascontiguousarray(as_id_array(ids), dtype=np.uint32)
         self.check(array)
         return self.step_decoder.decode_text(array)

@@ -558,6 +558,9 @@ cdef int install_table(Encoder encoder, SharedWordTable full) except -1:
         table = make_table(encoder, full)
     except MemoryError:
         return 0
+    except BaseException:                                      # of a signal handler: another call tries again
+        change_state(&full.words, replacing, EXHAUSTED)
+        raise
     with cython.critical_section(encoder):
         encoder.table = table
         workspace = encoder.idle

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bpe.base._cpu import LEVELS, get_vector_level, set_vector_level
 from bpe.base._utf8 import decode_utf8, encode_utf8, join_utf8
-from bpe.base.utf8 import MAX_FILE_BYTES, read_all, read_file, to_bytes
+from bpe.base.utf8 import MAX_FILE_BYTES, read_all, read_file, to_bytes, to_str
 
 WIDTHS = ["", "low", "x" * 200, "é", "naïve " * 30, "낮은 low", "한" * 100, "😀", "a😀한é" * 40, "\ud83d\ude0a"]
 
@@ -33,7 +33,7 @@ def test_a_text_is_encoded_and_decoded_as_by_python(text: str, repeats: int) -> 
     data = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
     assert encode_utf8(text) == to_bytes(text) == data
     decoded = decode_utf8(data, "strict")
-    assert decoded == data.decode()
+    assert decoded == to_str(data, "strict") == data.decode()
     assert hash(decoded) == hash(data.decode())
     if len(decoded) != 1:  # Python shares the objects of single characters, which may hold their UTF-8 too
         assert sys.getsizeof(decoded) == sys.getsizeof(data.decode())
@@ -48,6 +48,28 @@ def test_bytes_are_decoded_with_the_error_handler(data: bytes, errors: str) -> N
             return error.args
 
     assert try_to_decode(decode_utf8) == try_to_decode(lambda data, errors: data.decode("utf-8", errors))
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+@pytest.mark.parametrize("data", [b"a", b"\xff", "é".encode()], ids=["ascii", "invalid", "latin1"])
+def test_an_error_handler_is_taken_or_refused_as_by_python(data: bytes, size: int) -> None:
+    class Name(str):
+        __slots__ = ()
+
+    for decode in (to_str, decode_utf8):
+        assert decode(data * size, Name("replace")) == (data * size).decode("utf-8", "replace")
+        for errors in (None, 3, b"strict"):
+            with pytest.raises(TypeError, match="errors"):
+                decode(data * size, errors)  # type: ignore[arg-type]
+
+
+def test_runs_of_ascii_between_other_characters_are_decoded() -> None:
+    """Runs of every length up to three words of 8 bytes, before characters of two to four bytes, and at the end."""
+    for char in ("é", "\u07ff", "한", "😀"):
+        for n in range(25):
+            text = char + "abcdefgh"[: n % 8] + "x" * (n - n % 8)
+            for whole in (text, text + char, text * 3, "y" * n + char + char):
+                assert decode_utf8(whole.encode(), "strict") == whole
 
 
 def test_every_character_is_encoded_and_decoded() -> None:

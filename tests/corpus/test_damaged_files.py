@@ -116,6 +116,19 @@ def test_damage_of_one_part_of_a_file_leaves_out_all_parts(tmp_path, monkeypatch
     assert joined == list(sources.documents())
 
 
+@pytest.mark.parametrize("encoding_errors", ["strict", "replace", "bytes"])
+def test_damage_after_a_file_that_cannot_be_damaged(tmp_path, tokenizer, encoding_errors):
+    """Readers without Python code read several files each, but no damaged one."""
+    (tmp_path / "a.txt").write_text("low lower\n" * 50, encoding="utf-8")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress("\n".join(TEXTS).encode())[:-20])
+    (tmp_path / "c.txt").write_text("newest\n" * 50, encoding="utf-8")
+    for threads in (1, 2):
+        sources = bpe.Sources([*sorted(tmp_path.iterdir())], on_error="skip_files", encoding_errors=encoding_errors)
+        batch = tokenizer.encode_files(sources, threads=threads)
+        assert tokenizer.decode_batch(batch) == ["low lower\n" * 50, "newest\n" * 50]
+        assert [*sources.damaged_files] == [str(tmp_path / "b.txt.gz")]
+
+
 def test_what_is_no_damage_stays_an_error_or_a_bad_record(tmp_path):
     good, bad = tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl.gz"
     good.write_bytes(gzip.compress(b'{"text": "low"}\nno JSON\n'))

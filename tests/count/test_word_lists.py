@@ -41,7 +41,11 @@ def test_a_list_equals_the_texts_repeated(pretokenizer: str | None, tmp_path: Pa
     assert list(counts.items()) == list(expected.items())
 
 
-@pytest.mark.parametrize("line", ["low", "low\tfive", "low\t-1", "low\t1.5", "low\t", "\t5", "low\t٣", f"low\t{2**63}"])
+@pytest.mark.parametrize(
+    "line",
+    ["low", "low\tfive", "low\t-1", "low\t1.5", "low\t", "\t5", "low\t٣", f"low\t{2**63}", "low\t" + "9" * 5000],
+    ids=["no count", "word", "negative", "fraction", "empty", "no word", "arabic digit", "2**63", "5000 digits"],
+)
 def test_other_lines_are_refused(line: str, tmp_path: Path) -> None:
     path = tmp_path / "words.tsv"
     path.write_text(f"new\t1\n{line}\n", encoding="utf-8")

@@ -17,7 +17,7 @@ import os
 import numpy as np
 
 from bpe.base._atomic cimport load, store
-from bpe.base._cpu cimport follow_vector_level
+from bpe.base._crc32 cimport add_crc32, combine_crcs, move_crc_back
 from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport check_allocated
 from bpe.base._ordered_output cimport IdTarget
@@ -33,12 +33,6 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from posix.stat cimport fstat, struct_stat
 from posix.types cimport off_t
-
-cdef extern from "bpe/base/_crc32.h" nogil:
-    void fill_tables "bpe_crc32_fill_tables"()
-    uint32_t add_crc32 "bpe_crc32"(uint32_t before, const byte_t* data, size_t n, int level)
-    uint32_t combine "bpe_crc32_combine"(uint32_t first, uint32_t second, size_t n)
-    uint32_t move_back "bpe_crc32_move_back"(uint32_t crc, uint64_t end)
 
 cdef extern from *:
     """
@@ -121,16 +115,7 @@ cdef enum:
     N_WINDOWS = 8
     SYNC_BYTES = 1 << 24      # after which the system begins to write a target's bytes to the disk
 
-cdef int level = 0
 cdef Py_ssize_t PAGE_BYTES = os.sysconf("SC_PAGESIZE")
-
-
-cdef void use_level(int new_level) noexcept:
-    global level
-    level = new_level
-
-fill_tables()
-follow_vector_level(use_level)
 
 
 def find_document_ends(const int64_t[::1] lengths not None, int64_t first=0):
@@ -209,7 +194,7 @@ def write_at(
         with nogil:
             team.share(parts, write_pieces, &job)
             for i in range(job.n_pieces if not output.error else 0):
-                crc = combine(crc, job.crcs[i], find_bounds(position, size, i).size)
+                crc = combine_crcs(crc, job.crcs[i], find_bounds(position, size, i).size)
             if sync_from >= 0 and not output.error:
                 begin_sync(file, sync_from, position + size - sync_from)
     finally:
@@ -303,7 +288,7 @@ cdef uint32_t write_piece(
             bits[0] |= gather_bits(<const uint32_t*>source, piece.size // 4)
         if pages != NULL:
             memcpy(target, source, piece.size)
-    crc = add_crc32(0, source, piece.size, level)
+    crc = add_crc32(0, source, piece.size)
     if pages == NULL:
         write_whole(output, source, piece)
     if output.maps:
@@ -384,7 +369,7 @@ cdef class FileTarget(IdTarget):
     """
 
     cdef Output output
-    cdef uint32_t moved_crcs               # of all parts, added up as for `move_back`
+    cdef uint32_t moved_crcs               # of all parts, added up as for `move_crc_back`
     cdef int64_t n_bytes, n_unsynced
     cdef uint32_t max_id
     cdef object path
@@ -412,7 +397,7 @@ cdef class FileTarget(IdTarget):
         try:
             while True:
                 piece = find_bounds(position, n_bytes, i)
-                crc = combine(crc, write_piece(&self.output, piece, source, buffer, &bits), piece.size)
+                crc = combine_crcs(crc, write_piece(&self.output, piece, source, buffer, &bits), piece.size)
                 source += piece.size * (2 if self.output.narrows else 1)
                 i += 1
                 if piece.start + piece.size == position + n_bytes:
@@ -422,7 +407,7 @@ cdef class FileTarget(IdTarget):
         if load(&self.output.error) or (self.output.checks_bits and bits > self.max_id):
             with gil:
                 raise_for_part(self, ids, n)
-        self.add(move_back(crc, start * item_size + n_bytes), n_bytes, position + n_bytes)
+        self.add(move_crc_back(crc, start * item_size + n_bytes), n_bytes, position + n_bytes)
         return 0
 
     cdef void add(self, uint32_t moved_crc, int64_t n_bytes, int64_t end) noexcept nogil:
@@ -441,7 +426,7 @@ cdef class FileTarget(IdTarget):
     def finish(self):
         """End the writing, after all threads are done; returns the number of bytes, and their CRC-32."""
         close_output(&self.output)
-        return self.n_bytes, combine(self.moved_crcs, 0, self.n_bytes)
+        return self.n_bytes, combine_crcs(self.moved_crcs, 0, self.n_bytes)
 
 
 cdef int raise_for_part(FileTarget target, const token_t* ids, Py_ssize_t n) except -1:
