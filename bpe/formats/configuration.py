@@ -287,8 +287,8 @@ def read_chat_templates(files: Mapping[str, bytes]) -> dict[str, str]:
         name = _find_template_name(path)
         if name is not None:
             with with_path(None, path):
-                templates[name] = decode_text(data, "a template must be UTF-8")
-    if templates or b"chat_template" not in files.get(CONFIG_JSON, b""):
+                templates[name] = decode_text(unpack(data), "a template must be UTF-8")
+    if templates:
         return templates
     value = read_object(files, CONFIG_JSON).get("chat_template")
     if value is None:
