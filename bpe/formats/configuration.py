@@ -284,7 +284,7 @@ def read_chat_templates(files: Mapping[str, bytes]) -> dict[str, str]:
     """
     templates = {}
     for path, data in files.items():
-        name = _find_template_name(path)
+        name = find_template_name(path)
         if name is not None:
             with with_path(None, path):
                 templates[name] = decode_text(unpack(data), "a template must be UTF-8")
@@ -301,6 +301,14 @@ def read_chat_templates(files: Mapping[str, bytes]) -> dict[str, str]:
         rule = "it must be a string, or a list of objects with a name and a template"
         raise FormatError(f"{short_repr(value)} is no chat template; {rule}", where=f"{CONFIG_JSON}: chat_template")
     return {item["name"]: item["template"] for item in items}
+
+
+def find_template_name(path: str) -> str | None:
+    """Find the name of the template in a file; None for a file with another content."""
+    if path == CHAT_TEMPLATE_FILE:
+        return DEFAULT_TEMPLATE
+    folder, _, file_name = path.rpartition("/")
+    return file_name.removesuffix(".jinja") if folder == CHAT_TEMPLATE_FOLDER else None
 
 
 def write_chat_templates(templates: Mapping[str, str]) -> dict[str, bytes]:
@@ -320,14 +328,6 @@ def write_chat_templates(templates: Mapping[str, str]) -> dict[str, bytes]:
         CHAT_TEMPLATE_FILE if name == DEFAULT_TEMPLATE else f"{CHAT_TEMPLATE_FOLDER}/{name}.jinja": source.encode()
         for name, source in templates.items()
     }
-
-
-def _find_template_name(path: str) -> str | None:
-    """Find the name of the template in a file; None for a file with another content."""
-    if path == CHAT_TEMPLATE_FILE:
-        return DEFAULT_TEMPLATE
-    folder, _, file_name = path.rpartition("/")
-    return file_name.removesuffix(".jinja") if folder == CHAT_TEMPLATE_FOLDER else None
 
 
 def find_unread_fields(files: Mapping[str, bytes]) -> list[str]:

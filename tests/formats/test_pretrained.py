@@ -154,6 +154,20 @@ def test_chat_templates_are_in_their_own_files(
     assert bpe.Tokenizer.load(tmp_path).spec.chat_templates == {}
 
 
+def test_a_tokenizer_json_beside_another_template_is_named(
+    tok: bpe.Tokenizer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tok.save_pretrained(tmp_path, chat_template="{{ old }}")
+    bpe.Tokenizer.load(tmp_path).save(tmp_path / "tokenizer.json")  # which has the same one
+    changed = bpe.Tokenizer(replace(tok.spec, chat_templates={"default": "{{ new }}"}))
+    changed.save(tmp_path / "other.json")
+    assert caplog.text == ""
+    for path, options in ((tmp_path / "tokenizer.json", {}), (tmp_path, {"format": "huggingface"})):
+        caplog.clear()
+        changed.save(path, **options)
+        assert f"{tmp_path} has chat_template.jinja, which stays, and programs will use it" in caplog.text
+
+
 def test_padding_of_a_tokenizer_json_gives_no_role(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     from bpe.vocab.output_steps import Padding
 
