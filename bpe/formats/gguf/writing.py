@@ -14,12 +14,13 @@ from bpe.formats.gguf.patterns import APPROXIMATED_NAMES, NAMES_OF_LINE_PATTERNS
 from bpe.formats.gguf.reading import ROLE_KEYS, build_pretokenizer
 from bpe.formats.sentencepiece.merges import make_scores
 from bpe.formats.sentencepiece.model import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, USER_DEFINED
+from bpe.formats.sentencepiece.writing import explain_refusal_of_pieces
 from bpe.text.letters import spell_token_in_letters
 from bpe.vocab.comparing import Difference
 from bpe.vocab.output_steps import ByteFallback
 from bpe.vocab.spec import DEFAULT_TEMPLATE, TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES
-from bpe.vocab.vocabulary import ORDINARY, UNUSED
+from bpe.vocab.vocabulary import ORDINARY
 
 
 def write(spec: TokenizerSpec) -> bytes:
@@ -66,13 +67,9 @@ def find_approximations(spec: TokenizerSpec) -> list[Difference]:
 
 def _explain_refusal(spec: TokenizerSpec) -> str | None:
     """Say why a GGUF file cannot hold a tokenizer; None if it may."""
-    if spec.events is not None or spec.n_merges_within_words is not None:
-        return "it has merges across words or deletions (BoundlessBPE, PickyBPE)"
-    if spec.end_of_word is not None or spec.subword_prefix is not None:
-        return "it has an end-of-word mark or a prefix of subwords"
-    if (spec.vocabulary.kinds == UNUSED).any():
-        gap = int((spec.vocabulary.kinds == UNUSED).argmax())
-        return f"id {gap} has no token, and the file has one for each id"
+    reason = explain_refusal_of_pieces(spec)
+    if reason is not None:
+        return reason
     if spec.model == "byte" and spec.merge_ranks is not None:
         return "several of its merges share a rank"
     if any(len(part) > 1 for part in spec.template or ()):
