@@ -1437,11 +1437,11 @@ class Tokenizer(_fast_path.FastKernels):
         (True, {'eos_token': '<|end|>'})
 
         """
-        from bpe.formats.pretrained import Settings, save_pretrained
+        from bpe.formats.pretrained import save_pretrained
         from bpe.vocab.editing import set_roles
 
         spec = set_roles(self._spec, roles or {})
-        save_pretrained(spec, folder, chat_template, Settings(model_max_length, padding_side))
+        save_pretrained(spec, folder, chat_template, model_max_length, padding_side)
 
     @classmethod
     def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:

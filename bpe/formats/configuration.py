@@ -265,6 +265,18 @@ def with_roles(spec: TokenizerSpec, files: Mapping[str, bytes]) -> TokenizerSpec
     return replace(spec, roles=read_roles(config, spec.special_tokens, spec.roles)) if config else spec
 
 
+def describe_added_tokens(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
+    """Return the object of the field `added_tokens_decoder`: id → special token with its flags, in id order."""
+    return {
+        str(token_id): {
+            "content": name,
+            **{flag: flag in spec.token_flags.get(name, ()) for flag in MATCHING_FLAGS},
+            "special": "ordinary" not in spec.token_flags.get(name, ()),
+        }
+        for name, token_id in sorted(spec.special_tokens.items(), key=lambda item: item[1])
+    }
+
+
 def read_chat_templates(files: Mapping[str, bytes]) -> dict[str, str]:
     """Read the chat templates of a folder: name → template.
 
