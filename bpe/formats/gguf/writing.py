@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from bpe.base.fast_dataclasses import replace
-from bpe.formats.gguf.header import KEY_PREFIX, TEMPLATE_KEY, write_values
+from bpe.formats.gguf.header import KEY_PREFIX, TEMPLATE_KEY, TEMPLATE_NAMES_KEY, write_values
 from bpe.formats.gguf.patterns import APPROXIMATED_NAMES, NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
 from bpe.formats.gguf.reading import ROLE_KEYS, build_pretokenizer
 from bpe.formats.sentencepiece.merges import make_scores
@@ -53,6 +53,8 @@ def write(spec: TokenizerSpec) -> bytes:
     tokenizer_values = {f"{KEY_PREFIX}{key}": value for key, value in values.items()}
     for name, source in spec.chat_templates.items():
         tokenizer_values[TEMPLATE_KEY if name == DEFAULT_TEMPLATE else f"{TEMPLATE_KEY}.{name}"] = source
+    if names := [name for name in spec.chat_templates if name != DEFAULT_TEMPLATE]:
+        tokenizer_values[TEMPLATE_NAMES_KEY] = names
     return write_values({"general.architecture": "llama", **tokenizer_values})
 
 
