@@ -92,13 +92,13 @@ def _check_templates(chat_template: object) -> dict[str, str]:
         ValueError: for a template with a lone surrogate.
 
     """
-    templates = {DEFAULT_TEMPLATE: chat_template} if isinstance(chat_template, str) else chat_template
-    if not isinstance(templates, Mapping) or not all(
-        isinstance(name, str) and isinstance(template, str) for name, template in templates.items()
-    ):
+    if isinstance(chat_template, str):
+        chat_template = {DEFAULT_TEMPLATE: chat_template}
+    templates = dict(chat_template) if isinstance(chat_template, Mapping) else None
+    if templates is None or not all(isinstance(text, str) for item in templates.items() for text in item):
         raise TypeError(
             f"chat_template is {describe(chat_template)}; it must be a str, the template, or map names to templates"
         )
     for template in templates.values():
         check_unicode("chat_template", template)
-    return dict(templates)
+    return templates

@@ -17,6 +17,13 @@ from bpe.vocab.spec import ROLES
 TEXTS = ["low lower lowest Hello world's 123 한국어", "<|end|> low <pad> x"]
 
 
+class OtherItems(dict[str, Any]):
+    """Other items at each call: what is checked must be what is written."""
+
+    def items(self) -> Any:
+        return {"default": "x"}.items()
+
+
 @pytest.fixture(scope="module")
 def tok() -> bpe.Tokenizer:
     return bpe.train(texts=TEXTS * 3, vocab_size=290, special_tokens=["<|end|>", "<pad>", "<|user|>"])
@@ -53,6 +60,7 @@ def test_roles_are_given_and_taken_away(tok: bpe.Tokenizer) -> None:
         ({"pad": "<pad>"}, ValueError, r"role is 'pad'; it must be one of 'bos_token', "),
         ({"pad_token": 1}, TypeError, "pad_token is 1, an int; it must be the name of a special token, or None"),
         (["pad_token"], TypeError, r"roles is .*, a list; it must map roles to special tokens"),
+        ("", TypeError, r"roles is '', a str; it must map roles to special tokens"),
     ],
 )
 def test_invalid_roles_are_refused(
@@ -182,6 +190,7 @@ def test_padding_of_a_tokenizer_json_gives_no_role(tok: bpe.Tokenizer, tmp_path:
     [
         ({"chat_template": 3}, TypeError, "chat_template is 3, an int; it must be a str, the template, or map names"),
         ({"chat_template": {"a": b"x"}}, TypeError, "it must be a str, the template, or map names to templates"),
+        ({"chat_template": OtherItems(a=1)}, TypeError, "it must be a str, the template, or map names to templates"),
         (
             {"chat_template": {"../a": "x"}},
             ValueError,
