@@ -1320,7 +1320,7 @@ class Tokenizer(_fast_path.FastKernels):
         """
         from bpe.vocab.editing import set_roles, with_tokens
 
-        return share_tables(self, set_roles(with_tokens(self._spec, special, added), roles or {}))
+        return share_tables(self, set_roles(with_tokens(self._spec, special, added), roles))
 
     def unreachable(self) -> NDArray[np.int64]:
         """Find the ids that encoding never produces; int64, ascending.
@@ -1438,11 +1438,11 @@ class Tokenizer(_fast_path.FastKernels):
         (True, {'eos_token': '<|end|>'})
 
         """
-        from bpe.formats.pretrained import Settings, save_pretrained
+        from bpe.formats.pretrained import save_pretrained
         from bpe.vocab.editing import set_roles
 
-        spec = set_roles(self._spec, roles or {})
-        save_pretrained(spec, folder, chat_template, Settings(model_max_length, padding_side))
+        spec = set_roles(self._spec, roles)
+        save_pretrained(spec, folder, chat_template, model_max_length, padding_side)
 
     @classmethod
     def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:

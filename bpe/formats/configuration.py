@@ -265,6 +265,18 @@ def with_roles(spec: TokenizerSpec, files: Mapping[str, bytes]) -> TokenizerSpec
     return replace(spec, roles=read_roles(config, spec.special_tokens, spec.roles)) if config else spec
 
 
+def describe_added_tokens(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
+    """Return the object of the field `added_tokens_decoder`: id → special token with its flags, in id order."""
+    return {
+        str(token_id): {
+            "content": name,
+            **{flag: flag in spec.token_flags.get(name, ()) for flag in MATCHING_FLAGS},
+            "special": "ordinary" not in spec.token_flags.get(name, ()),
+        }
+        for name, token_id in sorted(spec.special_tokens.items(), key=lambda item: item[1])
+    }
+
+
 def read_chat_templates(files: Mapping[str, bytes]) -> dict[str, str]:
     """Read the chat templates of a folder: name → template.
 
@@ -284,11 +296,11 @@ def read_chat_templates(files: Mapping[str, bytes]) -> dict[str, str]:
     """
     templates = {}
     for path, data in files.items():
-        name = _find_template_name(path)
+        name = find_template_name(path)
         if name is not None:
             with with_path(None, path):
-                templates[name] = decode_text(data, "a template must be UTF-8")
-    if templates or b"chat_template" not in files.get(CONFIG_JSON, b""):
+                templates[name] = decode_text(unpack(data), "a template must be UTF-8")
+    if templates:
         return templates
     value = read_object(files, CONFIG_JSON).get("chat_template")
     if value is None:
@@ -301,6 +313,14 @@ def read_chat_templates(files: Mapping[str, bytes]) -> dict[str, str]:
         rule = "it must be a string, or a list of objects with a name and a template"
         raise FormatError(f"{short_repr(value)} is no chat template; {rule}", where=f"{CONFIG_JSON}: chat_template")
     return {item["name"]: item["template"] for item in items}
+
+
+def find_template_name(path: str) -> str | None:
+    """Find the name of the template in a file; None for a file with another content."""
+    if path == CHAT_TEMPLATE_FILE:
+        return DEFAULT_TEMPLATE
+    folder, _, file_name = path.rpartition("/")
+    return file_name.removesuffix(".jinja") if folder == CHAT_TEMPLATE_FOLDER else None
 
 
 def write_chat_templates(templates: Mapping[str, str]) -> dict[str, bytes]:
@@ -320,14 +340,6 @@ def write_chat_templates(templates: Mapping[str, str]) -> dict[str, bytes]:
         CHAT_TEMPLATE_FILE if name == DEFAULT_TEMPLATE else f"{CHAT_TEMPLATE_FOLDER}/{name}.jinja": source.encode()
         for name, source in templates.items()
     }
-
-
-def _find_template_name(path: str) -> str | None:
-    """Find the name of the template in a file; None for a file with another content."""
-    if path == CHAT_TEMPLATE_FILE:
-        return DEFAULT_TEMPLATE
-    folder, _, file_name = path.rpartition("/")
-    return file_name.removesuffix(".jinja") if folder == CHAT_TEMPLATE_FOLDER else None
 
 
 def find_unread_fields(files: Mapping[str, bytes]) -> list[str]:

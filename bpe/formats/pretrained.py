@@ -13,54 +13,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bpe.base.fast_dataclasses import dataclass, replace
+from bpe.base.fast_dataclasses import replace
 from bpe.errors import check_choice, check_int, check_unicode, describe
 from bpe.formats import huggingface
-from bpe.formats.configuration import ADDED_TOKENS_FIELD, OLD_EXTRA_FIELD, write_chat_templates
+from bpe.formats.configuration import ADDED_TOKENS_FIELD, OLD_EXTRA_FIELD, describe_added_tokens, write_chat_templates
 from bpe.formats.loading import read_pretrained
 from bpe.formats.saving import compare_all, write_folder
 from bpe.formats.signatures import CONFIG_JSON, TOKENIZER_JSON
-from bpe.vocab.spec import DEFAULT_TEMPLATE, MATCHING_FLAGS, NO_TEMPLATES, TokenizerSpec
+from bpe.vocab.spec import DEFAULT_TEMPLATE, NO_TEMPLATES, TokenizerSpec
 
 #: The class that reads any tokenizer.json; transformers 5 calls it TokenizersBackend, and knows this name too.
 _CLASS_NAME = "PreTrainedTokenizerFast"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What transformers reads from a configuration that concerns models rather than text; None for its defaults.
-
-    Attributes:
-        model_max_length: the most tokens that the model takes.
-        padding_side: "left" or "right".
-
-    """
-
-    model_max_length: int | None = None
-    padding_side: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields of the configuration.
-
-        Raises:
-            TypeError, ValueError: for values that they cannot have.
-
-        """
-        fields: dict[str, Any] = {}
-        if self.model_max_length is not None:
-            fields["model_max_length"] = check_int("model_max_length", self.model_max_length, 1)
-        if self.padding_side is not None:
-            fields["padding_side"] = check_choice("padding_side", self.padding_side, ("left", "right"))
-        return fields
 
 
 def save_pretrained(
     spec: TokenizerSpec,
     folder: str | os.PathLike[str],
     chat_template: str | Mapping[str, str] | None,
-    settings: Settings,
+    model_max_length: int | None = None,
+    padding_side: str | None = None,
 ) -> None:
     """Write the folder; `Tokenizer.save_pretrained` documents the arguments."""
+    config: dict[str, Any] = {}
+    if model_max_length is not None:
+        config["model_max_length"] = check_int("model_max_length", model_max_length, 1)
+    if padding_side is not None:
+        config["padding_side"] = check_choice("padding_side", padding_side, ("left", "right"))
     if chat_template is not None:
         spec = replace(spec, chat_templates=_check_templates(chat_template))
     reason = huggingface.explain_refusal(spec)
@@ -69,7 +47,7 @@ def save_pretrained(
             f"transformers cannot load this tokenizer: {reason}; tok.save(path) writes a tokenizer.json that only this "
             "package reads"
         )
-    config = {**_make_config(spec), **settings.to_json()}
+    config = {**_make_config(spec), **config}
     files = {
         # Chat templates are in their own files alone, where programs change them.
         TOKENIZER_JSON: huggingface.write(replace(spec, chat_templates=NO_TEMPLATES), with_record=True),
@@ -89,20 +67,17 @@ def save_pretrained(
 
 def _make_config(spec: TokenizerSpec) -> dict[str, Any]:
     """Make the object of tokenizer_config.json, without the settings of models."""
-    special_names = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
+    names_with_role = set(spec.roles.values())
     config: dict[str, Any] = {
         "tokenizer_class": _CLASS_NAME,
         "clean_up_tokenization_spaces": False,
-        ADDED_TOKENS_FIELD: {
-            str(token_id): {
-                "content": name,
-                **{flag: flag in spec.token_flags.get(name, ()) for flag in MATCHING_FLAGS},
-                "special": name in special_names,
-            }
-            for name, token_id in sorted(spec.special_tokens.items(), key=lambda item: item[1])
-        },
+        ADDED_TOKENS_FIELD: describe_added_tokens(spec),
         **spec.roles,
-        OLD_EXTRA_FIELD: [name for name in special_names if name not in spec.roles.values()],
+        OLD_EXTRA_FIELD: [
+            name
+            for name in spec.special_tokens
+            if name not in names_with_role and "ordinary" not in spec.token_flags.get(name, ())
+        ],
     }
     if spec.padding is not None and "pad_token" not in spec.roles:
         config["pad_token"] = None  # else transformers takes the token that the tokenizer.json pads with
@@ -117,13 +92,13 @@ def _check_templates(chat_template: object) -> dict[str, str]:
         ValueError: for a template with a lone surrogate.
 
     """
-    templates = {DEFAULT_TEMPLATE: chat_template} if isinstance(chat_template, str) else chat_template
-    if not isinstance(templates, Mapping) or not all(
-        isinstance(name, str) and isinstance(template, str) for name, template in templates.items()
-    ):
+    if isinstance(chat_template, str):
+        chat_template = {DEFAULT_TEMPLATE: chat_template}
+    templates = dict(chat_template) if isinstance(chat_template, Mapping) else None
+    if templates is None or not all(isinstance(text, str) for item in templates.items() for text in item):
         raise TypeError(
             f"chat_template is {describe(chat_template)}; it must be a str, the template, or map names to templates"
         )
     for template in templates.values():
         check_unicode("chat_template", template)
-    return dict(templates)
+    return templates

@@ -15,7 +15,7 @@ from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import huggingface
-from bpe.formats.configuration import read_chat_templates, write_chat_templates
+from bpe.formats.configuration import find_template_name, read_chat_templates, write_chat_templates
 from bpe.formats.huggingface.expressible import has_all_bytes
 from bpe.formats.loading import FORMATS, Format, get_format, list_template_files
 from bpe.formats.sentencepiece.merges import find_canonical_merges
@@ -145,6 +145,8 @@ def _save_tokenizer_json(spec: TokenizerSpec, path: str | os.PathLike[str]) -> l
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
     with atomic_write(path) as file:
         file.write(data)
+    if Path(path).name == TOKENIZER_JSON:
+        _warn_of_old_templates(Path(path).parent, spec.chat_templates)
     return []
 
 
@@ -163,11 +165,21 @@ def write_folder(content: Mapping[str, bytes], folder: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         with atomic_write(folder / name) as file:
             file.write(data)
-    if old_templates := [path for path in list_template_files(folder) if path not in content]:
-        message = "%s has %s, which stays, and programs will use it as a chat template; remove it if it is old"
-        log.warning(message, folder, " and ".join(old_templates))
+    _warn_of_old_templates(folder, read_chat_templates(content))
     if TOKENIZER_JSON not in content and (folder / TOKENIZER_JSON).exists():
         log.warning("%s has a %s too, which programs load instead of these files", folder, TOKENIZER_JSON)
+
+
+def _warn_of_old_templates(folder: Path, templates: Mapping[str, str]) -> None:
+    """Log a warning for files in a folder with other chat templates than these, which programs use instead."""
+    old_files = []
+    for path in list_template_files(folder):
+        source = templates.get(find_template_name(path) or "")
+        if source is None or source.encode() != (folder / path).read_bytes():
+            old_files.append(path)
+    if old_files:
+        message = "%s has %s, which stays, and programs will use it as a chat template; remove it if it is old"
+        log.warning(message, folder, " and ".join(old_files))
 
 
 def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:

@@ -20,7 +20,9 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr, with_path
 from bpe.formats import huggingface
 from bpe.formats.configuration import (
+    ADDED_TOKENS_FIELD,
     OLD_EXTRA_FIELD,
+    describe_added_tokens,
     find_added_tokens,
     get_token_text,
     read_configuration,
@@ -36,7 +38,7 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.letters import spell_token_in_letters
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.merging import merging_suffices
-from bpe.vocab.spec import MATCHING_FLAGS, TokenizerSpec
+from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
 MERGES_HEADER = "#version: 0.2"
@@ -252,14 +254,7 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     config: dict[str, Any] = {
         "tokenizer_class": class_name,
         "add_prefix_space": pretokenizer is not None and pretokenizer.add_prefix_space,
-        "added_tokens_decoder": {
-            str(token_id): {
-                "content": token,
-                **{flag: flag in spec.token_flags.get(token, ()) for flag in MATCHING_FLAGS},
-                "special": token in special_names,
-            }
-            for token_id, token in sorted(names.items())
-        },
+        ADDED_TOKENS_FIELD: describe_added_tokens(spec),
         "clean_up_tokenization_spaces": False,
         **roles,
     }

@@ -1,9 +1,10 @@
 """Tokenizers of the Hugging Face Hub: finds and downloads the files of a repository through `huggingface_hub`.
 
 Files are taken one by one, the first set of `FILE_SETS` that the repository has: tokenizer.json, tekken.json,
-vocab.json with merges.txt, tiktoken.model or qwen.tiktoken, tokenizer.model; and what says which tokens are added and
-which roles they have, if there is any. Weights are never downloaded. The cache, the endpoint, the token and offline
-mode are those of `huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE.
+vocab.json with merges.txt, tiktoken.model or qwen.tiktoken, tokenizer.model; and, where there are any, the files that
+say which tokens are added and which roles they have, and those of chat templates. Weights are never downloaded. The
+cache, the endpoint, the token and offline mode are those of `huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT,
+HF_TOKEN, HF_HUB_OFFLINE.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from bpe.errors import describe, short_repr
 from bpe.formats.signatures import (
     CHAT_TEMPLATE_FILE,
+    CHAT_TEMPLATE_FOLDER,
     CONFIG_JSON,
     CONFIGURATION_FILES,
     MERGES_TXT,
@@ -36,13 +38,13 @@ class FileSet(NamedTuple):
     Attributes:
         format: the name of their format.
         required: the files without which there is no tokenizer.
-        optional: the files that say more of the tokenizer.
+        optional: the files that say more of the tokenizer; chat_template.jinja stands for all files of chat templates.
 
     """
 
     format: str
     required: tuple[str, ...]
-    optional: tuple[str, ...] = ()
+    optional: tuple[str, ...]
 
 
 #: The files beside a tokenizer's own that say more of it.
@@ -50,12 +52,14 @@ _MORE_FILES = (*CONFIGURATION_FILES, CHAT_TEMPLATE_FILE)
 #: The files to look for, in the order of `loading.detect_folder_format`.
 FILE_SETS = (
     FileSet("huggingface", (TOKENIZER_JSON,), _MORE_FILES),
-    FileSet("tekken", (TEKKEN_JSON,)),
+    FileSet("tekken", (TEKKEN_JSON,), (CONFIG_JSON, CHAT_TEMPLATE_FILE)),
     FileSet("vocab-merges", (VOCAB_JSON, MERGES_TXT), _MORE_FILES),
     FileSet("tiktoken-folder", (TIKTOKEN_MODEL, CONFIG_JSON), (CHAT_TEMPLATE_FILE,)),
     FileSet("tiktoken-folder", (QWEN_TIKTOKEN, CONFIG_JSON), (CHAT_TEMPLATE_FILE,)),
     FileSet("sentencepiece", (SENTENCEPIECE_MODEL,), _MORE_FILES),
 )
+#: A pattern of the names of all these files, and of those of chat templates; `hf download` takes only one.
+_DOWNLOAD_PATTERN = "*.[jmt]*"
 
 
 class _NotCachedError(Exception):
@@ -124,7 +128,12 @@ def is_cached(name: str) -> bool:
         from huggingface_hub import constants
     except ModuleNotFoundError:
         return False
-    return Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}").is_dir()
+    return _get_cache_folder(constants, name).is_dir()
+
+
+def _get_cache_folder(constants: Any, name: str) -> Path:
+    """Return the folder of a repository in the cache."""
+    return Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}")
 
 
 @dataclass
@@ -148,21 +157,24 @@ class _Repository:
     is_reachable: bool = True
 
     def fetch_set(self, file_set: FileSet) -> Path | None:
-        """Fetch the files of a set: returns their folder, or a single file; None if a required one does not exist.
+        """Fetch the files of a set: returns their folder; None if a required one does not exist.
 
         Raises:
             _NotCachedError: for a required file, as `fetch_file`.
 
         """
-        paths = []
+        folder: Path | None = None
         for file in file_set.required:
             path = self.fetch_file(file)
             if path is None:
                 return None
-            paths.append(path)
+            folder = path.parent
         for file in file_set.optional:
             self._fetch_optional(file)
-        return paths[0].parent if len(paths) > 1 or file_set.optional else paths[0]
+        if folder is not None and (folder / CHAT_TEMPLATE_FILE).exists():
+            for file in self._list_named_templates():
+                self._fetch_optional(file)
+        return folder
 
     def fetch_file(self, file: str) -> Path | None:
         """Find a file in the cache, downloaded if necessary; None if the repository does not have it.
@@ -197,6 +209,22 @@ class _Repository:
         with suppress(_NotCachedError):
             self.fetch_file(file)
 
+    def _list_named_templates(self) -> list[str]:
+        """List the files of the chat templates with names; none if the Hub does not answer."""
+        from huggingface_hub.errors import EntryNotFoundError
+
+        if not self.is_reachable:
+            return []
+        try:
+            entries = self.hub.list_repo_tree(self.name, CHAT_TEMPLATE_FOLDER, revision=self.revision, token=self.token)
+            names = [PurePosixPath(entry.path).name for entry in entries]  # whatever folder the answer names
+            return [f"{CHAT_TEMPLATE_FOLDER}/{name}" for name in names if name.endswith(".jinja")]
+        except EntryNotFoundError:
+            return []
+        except Exception:  # noqa: BLE001  # those of the HTTP package that the installed huggingface_hub uses
+            self.is_reachable = False
+            return []
+
     def _is_known_absent(self, file: str) -> bool:
         """Whether an earlier call found that the repository does not have a file, and this is so still."""
         cached_path = self.hub.try_to_load_from_cache(self.name, file, revision=self.revision)
@@ -218,14 +246,14 @@ class _Repository:
 
 def _explain_absence(hub: Any, name: str, revision: str | None, reason: Exception) -> str:
     """Explain what to do where nothing is cached and nothing can be downloaded."""
-    cache = Path(hub.constants.HF_HUB_CACHE)
-    folder = cache / f"models--{name.replace('/', '--')}"
+    folder = _get_cache_folder(hub.constants, name)
     option = "" if revision is None else f" --revision {revision}"
     reason_offline = f"{hub.constants.ENDPOINT} cannot be reached ({reason}; with HF_HUB_OFFLINE=1, it is not tried)"
     if hub.constants.HF_HUB_OFFLINE:
         reason_offline = "HF_HUB_OFFLINE is set"
     return (
-        f"{name} is not in the cache {cache}, and {reason_offline}; where there is a network, run "
-        f"`hf download {name} --include '*token*'{option}`, and copy the folder {folder.name} of that cache to "
-        f"{os.fspath(folder)} here; or put these files into any folder, and load it with Tokenizer.load(folder)"
+        f"{name} is not in the cache {folder.parent}, and {reason_offline}; where there is a network, run "
+        f"`hf download {name} --include '{_DOWNLOAD_PATTERN}'{option}`, and copy the folder {folder.name} of that "
+        f"cache to {os.fspath(folder)} here; or put these files into any folder, and load it with "
+        "Tokenizer.load(folder)"
     )

@@ -71,14 +71,16 @@ def append_tokens(
     )
 
 
-def set_roles(spec: TokenizerSpec, roles: Mapping[str, str | None]) -> TokenizerSpec:
-    """Give roles (`ROLES`) to special tokens; None takes a role away, and roles that are not named stay.
+def set_roles(spec: TokenizerSpec, roles: Mapping[str, str | None] | None) -> TokenizerSpec:
+    """Give roles (`ROLES`) to special tokens; the token None takes a role away, and roles that are not named stay.
 
     Raises:
-        TypeError: for anything but a mapping of str to str or None.
+        TypeError: for anything but None or a mapping of str to str or None.
         ValueError: for a role that is not known, and for a token that is no special token of the tokenizer.
 
     """
+    if roles is None:
+        return spec
     if not isinstance(roles, Mapping):
         raise TypeError(f"roles is {describe(roles)}; it must map roles to special tokens: {{'pad_token': '<|pad|>'}}")
     for role, token in roles.items():

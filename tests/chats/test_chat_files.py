@@ -45,13 +45,16 @@ def test_templates_of_a_folder(tok: bpe.Tokenizer, tmp_path: Path) -> None:
         (None, {}), ("{{ a }}", {"default": "{{ a }}"}), ([], {}),
         ([{"name": "default", "template": "d"}, {"name": "rag", "template": "r"}], {"default": "d", "rag": "r"}),
     ):  # fmt: skip
-        config.write_text(json.dumps({"chat_template": value}))
-        assert load() == expected
+        for pack in (bytes, gzip.compress):
+            config.write_bytes(pack(json.dumps({"chat_template": value}).encode()))
+            assert load() == expected
     (tmp_path / "additional_chat_templates").mkdir()
     (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text("t")
     (tmp_path / "additional_chat_templates" / "README.md").write_text("no template")
     assert load() == {"tool_use": "t"}  # files replace the field, as in transformers
     (tmp_path / "chat_template.jinja").write_text("é")
+    assert load() == {"default": "é", "tool_use": "t"}
+    (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_bytes(gzip.compress(b"t"))
     assert load() == {"default": "é", "tool_use": "t"}
     bpe.convert(tmp_path, tmp_path / "copy.json")
     assert dict(bpe.Tokenizer.load(tmp_path / "copy.json").spec.chat_templates) == {"default": "é", "tool_use": "t"}

@@ -53,6 +53,22 @@ def test_chat_templates_are_read() -> None:
     assert dict(tok.spec.chat_templates) == {"default": "{{ a }}", "rag": "r"}
 
 
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"tokenizer.chat_template": 5}, "tokenizer.chat_template: it is 5; a chat template must be a string"),
+        ({"tokenizer.chat_template.rag": ["r"]}, r"chat_template.rag: it is \['r'\]; a chat template must be a string"),
+        (
+            {"tokenizer.chat_template": "a", "tokenizer.chat_template.default": "b"},
+            "tokenizer.chat_template.default: the chat template 'default' occurs twice; each must be unique",
+        ),
+    ],
+)
+def test_invalid_chat_templates_are_refused(keys: dict[str, object], message: str) -> None:
+    with pytest.raises(bpe.FormatError, match=message):
+        load_gguf({"model": "llama", "tokens": ["▁", "a"], "scores": [0.0, 0.0], **keys})
+
+
 # Byte-level models ----------------------------------------------------------------------------------------------------
 
 

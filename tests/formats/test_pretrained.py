@@ -17,6 +17,13 @@ from bpe.vocab.spec import ROLES
 TEXTS = ["low lower lowest Hello world's 123 한국어", "<|end|> low <pad> x"]
 
 
+class OtherItems(dict[str, Any]):
+    """Other items at each call: what is checked must be what is written."""
+
+    def items(self) -> Any:
+        return {"default": "x"}.items()
+
+
 @pytest.fixture(scope="module")
 def tok() -> bpe.Tokenizer:
     return bpe.train(texts=TEXTS * 3, vocab_size=290, special_tokens=["<|end|>", "<pad>", "<|user|>"])
@@ -53,6 +60,7 @@ def test_roles_are_given_and_taken_away(tok: bpe.Tokenizer) -> None:
         ({"pad": "<pad>"}, ValueError, r"role is 'pad'; it must be one of 'bos_token', "),
         ({"pad_token": 1}, TypeError, "pad_token is 1, an int; it must be the name of a special token, or None"),
         (["pad_token"], TypeError, r"roles is .*, a list; it must map roles to special tokens"),
+        ("", TypeError, r"roles is '', a str; it must map roles to special tokens"),
     ],
 )
 def test_invalid_roles_are_refused(
@@ -154,6 +162,20 @@ def test_chat_templates_are_in_their_own_files(
     assert bpe.Tokenizer.load(tmp_path).spec.chat_templates == {}
 
 
+def test_a_tokenizer_json_beside_another_template_is_named(
+    tok: bpe.Tokenizer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tok.save_pretrained(tmp_path, chat_template="{{ old }}")
+    bpe.Tokenizer.load(tmp_path).save(tmp_path / "tokenizer.json")  # which has the same one
+    changed = bpe.Tokenizer(replace(tok.spec, chat_templates={"default": "{{ new }}"}))
+    changed.save(tmp_path / "other.json")
+    assert caplog.text == ""
+    for path, options in ((tmp_path / "tokenizer.json", {}), (tmp_path, {"format": "huggingface"})):
+        caplog.clear()
+        changed.save(path, **options)
+        assert f"{tmp_path} has chat_template.jinja, which stays, and programs will use it" in caplog.text
+
+
 def test_padding_of_a_tokenizer_json_gives_no_role(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     from bpe.vocab.output_steps import Padding
 
@@ -168,6 +190,7 @@ def test_padding_of_a_tokenizer_json_gives_no_role(tok: bpe.Tokenizer, tmp_path:
     [
         ({"chat_template": 3}, TypeError, "chat_template is 3, an int; it must be a str, the template, or map names"),
         ({"chat_template": {"a": b"x"}}, TypeError, "it must be a str, the template, or map names to templates"),
+        ({"chat_template": OtherItems(a=1)}, TypeError, "it must be a str, the template, or map names to templates"),
         (
             {"chat_template": {"../a": "x"}},
             ValueError,

@@ -121,6 +121,16 @@ def test_each_pretokenizer_goes_to_gguf(pre: str, trained: bpe.Tokenizer, tmp_pa
     assert bpe.Tokenizer(gguf.read(gguf.write(spec))) == bpe.Tokenizer(spec)
 
 
+def test_the_names_of_chat_templates_are_listed(trained: bpe.Tokenizer) -> None:
+    """As gguf-py lists them: without the one that is used by default."""
+    for templates, listed in (
+        ({"default": "d"}, None),
+        ({"default": "d", "rag": "r", "tool_use": ""}, ["rag", "tool_use"]),
+    ):
+        values = read_values(gguf.write(replace(trained.spec, chat_templates=templates)))
+        assert values.get("tokenizer.chat_templates") == listed
+
+
 def test_a_template_of_the_end_goes_to_gguf(trained: bpe.Tokenizer, tmp_path: Path) -> None:
     for template in (((0,), (1,)), ((), (1,)), None):
         tok = bpe.Tokenizer(replace(trained.spec, template=template, roles={}))

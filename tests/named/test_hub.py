@@ -6,11 +6,13 @@ Each test runs in a process of its own, because huggingface_hub reads its enviro
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -18,6 +20,8 @@ import pytest
 from loopback import SilentHandler, serve
 
 import bpe
+from bpe.formats.configuration import write_chat_templates
+from bpe.named.hub import _DOWNLOAD_PATTERN, FILE_SETS
 
 pytest.importorskip("huggingface_hub", reason="needs huggingface_hub (extra hub)")
 TEXTS = ["low lower lowest", "newer newest"] * 4
@@ -33,7 +37,20 @@ class Hub:
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, repository: str, folder: Path, commit: str = "a" * 40) -> None:
-        self.files |= {(repository, commit, path.name): path.read_bytes() for path in folder.iterdir()}
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        self.files |= {(repository, commit, path.relative_to(folder).as_posix()): path.read_bytes() for path in paths}
+
+    def read(self, repository: str, commit: str, name: str) -> bytes | None:
+        return self.files.get((repository, commit, name))
+
+    def list_files(self, repository: str, commit: str, folder: str) -> bytes | None:
+        """Return what the Hub answers about a folder; None if there is none."""
+        paths = [key[2] for key in self.files if key[:2] == (repository, commit) and key[2].startswith(f"{folder}/")]
+        return (
+            json.dumps([{"type": "file", "path": path, "size": 1, "oid": "a"} for path in paths]).encode()
+            if paths
+            else None
+        )
 
 
 @pytest.fixture
@@ -46,11 +63,12 @@ def hub() -> Iterator[Hub]:
             self.answer(body=True)
 
         def answer(self, body: bool) -> None:
-            repository, _, rest = self.path.lstrip("/").partition("/resolve/")
+            path, is_tree = self.path.lstrip("/").partition("?")[0], self.path.startswith("/api/")
+            repository, _, rest = path.removeprefix("api/models/").partition("/tree/" if is_tree else "/resolve/")
             revision, _, name = rest.partition("/")
             found.asked.append((self.command, self.path))
             commit = COMMITS.get(revision)
-            data = found.files.get((repository, commit or "", name))
+            data = (found.list_files if is_tree else found.read)(repository, commit or "", name)
             known = any(key[0] == repository for key in found.files)
             self.send_response(404 if data is None else 200)
             if not known or commit is None:
@@ -132,6 +150,36 @@ def test_roles_come_from_the_configuration(hub, tmp_path):
     calls = 'tok = bpe.Tokenizer.from_pretrained("org/chat")\nprint(tok.fingerprint, tok.eos_token)'
     for environment in ({}, {"HF_HUB_OFFLINE": "1"}):
         assert run(hub, tmp_path / "home", calls, **environment) == [f"{tok.fingerprint} <|im_end|>"]
+
+
+@pytest.mark.parametrize("format_", ["huggingface", "tekken", "vocab-merges", "tiktoken-folder"])
+def test_chat_templates_come_from_the_hub(hub, tmp_path, format_):
+    templates = {"default": "{{ d }}", "rag": "{{ r }}"}
+    special = ["<|endoftext|>"]
+    tok = bpe.train(
+        texts=TEXTS, vocab_size=262, special_tokens=special, pretokenizer="tekken" if format_ == "tekken" else "qwen2",
+        alphabet=bpe.Alphabet(initial=[bytes([byte]) for byte in range(256)]),
+    )  # fmt: skip
+    tok = bpe.Tokenizer(replace(tok.spec, chat_templates=templates))
+    if format_ == "huggingface":
+        tok.save_pretrained(tmp_path / "chat")
+    else:
+        (tmp_path / "chat").mkdir()
+        target = tmp_path / "chat" / ("tekken.json" if format_ == "tekken" else "")
+        tok.save(target, format=format_, lossy=True)
+        for path, data in write_chat_templates(templates).items():
+            (tmp_path / "chat" / path).parent.mkdir(exist_ok=True)
+            (tmp_path / "chat" / path).write_bytes(data)
+    hub.add("org/chat", tmp_path / "chat")
+    calls = 'tok = bpe.Tokenizer.from_pretrained("org/chat")\nprint(dict(tok.spec.chat_templates))'
+    for environment in ({}, {"HF_HUB_OFFLINE": "1"}):
+        assert run(hub, tmp_path / "home", calls, **environment) == [str(templates)]
+
+
+def test_the_advice_names_all_files():
+    names = {name for files in FILE_SETS for name in (*files.required, *files.optional)}
+    assert all(fnmatch(name, _DOWNLOAD_PATTERN) for name in (*names, "additional_chat_templates/rag.jinja"))
+    assert not any(fnmatch(name, _DOWNLOAD_PATTERN) for name in ("model.safetensors", "pytorch_model.bin", "x.gguf"))
 
 
 def test_the_interface_of_tokenizers_reads_a_revision(hub, tmp_path):

@@ -18,6 +18,8 @@ from bpe.formats.signatures import GGUF_MAGIC
 KEY_PREFIX = "tokenizer.ggml."
 #: The key of the chat template; those with names have them after another dot.
 TEMPLATE_KEY = "tokenizer.chat_template"
+#: The key of the list of these names.
+TEMPLATE_NAMES_KEY = "tokenizer.chat_templates"
 #: Other keys on which a tokenizer depends.
 _OTHER_KEYS = ("general.name", "general.architecture")
 # The codes of the types of values.

@@ -112,11 +112,17 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
 
 def _read_chat_templates(values: dict[str, Any]) -> dict[str, str]:
     """Read the chat templates: name → template."""
-    return {
-        key.removeprefix(TEMPLATE_KEY).removeprefix(".") or DEFAULT_TEMPLATE: value
-        for key, value in values.items()
-        if (key == TEMPLATE_KEY or key.startswith(f"{TEMPLATE_KEY}.")) and isinstance(value, str)
-    }
+    templates: dict[str, str] = {}
+    for key, value in values.items():
+        if key != TEMPLATE_KEY and not key.startswith(f"{TEMPLATE_KEY}."):
+            continue
+        name = key.removeprefix(TEMPLATE_KEY).removeprefix(".") or DEFAULT_TEMPLATE
+        if not isinstance(value, str):
+            raise FormatError(f"it is {short_repr(value)}; a chat template must be a string", where=key)
+        if name in templates:
+            raise FormatError(f"the chat template {short_repr(name)} occurs twice; each must be unique", where=key)
+        templates[name] = value
+    return templates
 
 
 def _read_template(

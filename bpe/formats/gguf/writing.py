@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from bpe.base.fast_dataclasses import replace
-from bpe.formats.gguf.header import KEY_PREFIX, TEMPLATE_KEY, write_values
+from bpe.formats.gguf.header import KEY_PREFIX, TEMPLATE_KEY, TEMPLATE_NAMES_KEY, write_values
 from bpe.formats.gguf.patterns import APPROXIMATED_NAMES, NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
 from bpe.formats.gguf.reading import ROLE_KEYS, build_pretokenizer
 from bpe.formats.sentencepiece.merges import make_scores
 from bpe.formats.sentencepiece.model import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, USER_DEFINED
+from bpe.formats.sentencepiece.writing import explain_refusal_of_pieces
 from bpe.text.letters import spell_token_in_letters
 from bpe.vocab.comparing import Difference
 from bpe.vocab.output_steps import ByteFallback
 from bpe.vocab.spec import DEFAULT_TEMPLATE, TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES
-from bpe.vocab.vocabulary import ORDINARY, UNUSED
+from bpe.vocab.vocabulary import ORDINARY
 
 
 def write(spec: TokenizerSpec) -> bytes:
@@ -52,6 +53,8 @@ def write(spec: TokenizerSpec) -> bytes:
     tokenizer_values = {f"{KEY_PREFIX}{key}": value for key, value in values.items()}
     for name, source in spec.chat_templates.items():
         tokenizer_values[TEMPLATE_KEY if name == DEFAULT_TEMPLATE else f"{TEMPLATE_KEY}.{name}"] = source
+    if names := [name for name in spec.chat_templates if name != DEFAULT_TEMPLATE]:
+        tokenizer_values[TEMPLATE_NAMES_KEY] = names
     return write_values({"general.architecture": "llama", **tokenizer_values})
 
 
@@ -66,13 +69,9 @@ def find_approximations(spec: TokenizerSpec) -> list[Difference]:
 
 def _explain_refusal(spec: TokenizerSpec) -> str | None:
     """Say why a GGUF file cannot hold a tokenizer; None if it may."""
-    if spec.events is not None or spec.n_merges_within_words is not None:
-        return "it has merges across words or deletions (BoundlessBPE, PickyBPE)"
-    if spec.end_of_word is not None or spec.subword_prefix is not None:
-        return "it has an end-of-word mark or a prefix of subwords"
-    if (spec.vocabulary.kinds == UNUSED).any():
-        gap = int((spec.vocabulary.kinds == UNUSED).argmax())
-        return f"id {gap} has no token, and the file has one for each id"
+    reason = explain_refusal_of_pieces(spec)
+    if reason is not None:
+        return reason
     if spec.model == "byte" and spec.merge_ranks is not None:
         return "several of its merges share a rank"
     if any(len(part) > 1 for part in spec.template or ()):

@@ -50,15 +50,20 @@ def _explain_refusal(spec: TokenizerSpec) -> str | None:
         return "its symbols are bytes, and sentencepiece's are characters"
     if spec.unk_token is None:
         return "it has no unknown token, and sentencepiece needs one"
-    if spec.end_of_word is not None or spec.subword_prefix is not None:
-        return "it has an end-of-word mark or a prefix of subwords"
-    if spec.events is not None or spec.n_merges_within_words is not None:
-        return "it has merges across words or deletions (BoundlessBPE, PickyBPE)"
-    if (spec.vocabulary.kinds == UNUSED).any():
-        gap = int((spec.vocabulary.kinds == UNUSED).argmax())
-        return f"id {gap} has no token, and a model has a piece for each id"
     if spec.ignore_merges:
         return "it has ignore_merges: sentencepiece merges every word"
+    return explain_refusal_of_pieces(spec)
+
+
+def explain_refusal_of_pieces(spec: TokenizerSpec) -> str | None:
+    """Say why a list of the texts of all ids, as in a model or a GGUF file, cannot hold a tokenizer; None if it may."""
+    if spec.events is not None or spec.n_merges_within_words is not None:
+        return "it has merges across words or deletions (BoundlessBPE, PickyBPE)"
+    if spec.end_of_word is not None or spec.subword_prefix is not None:
+        return "it has an end-of-word mark or a prefix of subwords"
+    if (spec.vocabulary.kinds == UNUSED).any():
+        gap = int((spec.vocabulary.kinds == UNUSED).argmax())
+        return f"id {gap} has no token, and the file has one for each id"
     return None
 
 
