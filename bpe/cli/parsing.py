@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from bpe.errors import escape_unprintable, suggest
+from bpe.errors import check_unicode, escape_unprintable, suggest
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -369,9 +369,11 @@ def parse_words(text: str) -> dict[str, int]:
     counts: dict[str, int] = {}
     for item in text.split():
         word, _, count = item.rpartition(":")
-        if not word or not (count.isascii() and count.isdecimal()) or int(count) == 0:
-            raise ValueError(f"{item!r} is no word with its count, such as hug:10")
-        counts[word] = counts.get(word, 0) + int(count)
+        number = _parse_whole_number(count)
+        if not word or not number:
+            raise ValueError(f"{item!r} is no word with its count, such as hug:10, of at most 18 digits")
+        check_unicode("the word", word)
+        counts[word] = counts.get(word, 0) + number
     if not counts:
         raise ValueError("there are no words; give some with their counts, such as 'hug:10 pug:5'")
     return counts
