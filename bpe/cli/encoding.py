@@ -134,7 +134,7 @@ def _open_files_or_text(args: argparse.Namespace) -> Sources | None:
         args.parser.error("give either FILES or --text TEXT; - is stdin")
     inputs = check_tokenizers(args.tokenizer)
     if args.text is not None:
-        refuse_file_options(args, "--text")
+        refuse_file_options(args, "with --text there are no FILES")
         check_files(args, *inputs)
         return None
     try:

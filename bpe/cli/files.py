@@ -171,15 +171,14 @@ def open_sources(args: argparse.Namespace, files: Sequence[str] | None = None, *
     return sources if part is None else sources.part(*part)
 
 
-def refuse_file_options(args: argparse.Namespace, source: str) -> None:
-    """Refuse options that say how FILES are read, where there are none: `source` is the flag given in their place."""
+def refuse_file_options(args: argparse.Namespace, reason: str = "no FILES are given") -> None:
+    """Refuse options that say how FILES are read, where there are none, for this reason."""
     names = {*_FILE_OPTIONS, "input_format", "part"}
     for action in args.parser._actions:
         if action.dest in names and getattr(args, action.dest) != action.default:
             flag = max(action.option_strings, key=len)
             args.parser.error(
-                f"with {source} there are no FILES, and options such as --separator and --per-line cut FILES into "
-                f"documents; leave out {flag}"
+                f"{reason}, and options such as --separator and --per-line cut FILES into documents; leave out {flag}"
             )
 
 

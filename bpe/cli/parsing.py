@@ -49,13 +49,15 @@ _ADVICE = {
     r", or force=True": "",
     r'with format="([\w-]+)"': r"with bpe convert --from \1",
     r", and load it with Tokenizer\.load\(folder\)": ", and give the folder instead of the name",
-    r"; save it as (huggingface|[\w-]+)\b": r"; give --to \1",
+    r"; save it as ([\w-]+)\b": r"; give --to \1",
     r"(?<=, )None in the file": "none in the file",
     r"; save writes a tokenizer\.json: name it tokenizer\.json": "; name it tokenizer.json, or give --to vocab-merges "
     "and a folder",
     r"tok\.truncate_vocab": "bpe truncate",
     r"\bbpe\.(train|extend|prune)\b": r"bpe \1",
     r"bpe\.count_words": "bpe count-words",
+    r"\bfrom_pretrained needs": "a tokenizer of the Hub needs",
+    r"; it is removed and downloaded again": "; it is removed, and --download gets it again",
     r" \(a mapping of your own counts is taken as it is\)": "",
 }
 

@@ -87,7 +87,7 @@ def _open_training_corpus(args: argparse.Namespace) -> Sources | None:
         return _open_corpus(args)
     if args.files or args.counts is not None:
         args.parser.error("--words has the words already; leave out FILES and --counts")
-    refuse_file_options(args, "--words")
+    refuse_file_options(args, "with --words there are no FILES")
     check_files(args)
     return None
 
@@ -110,7 +110,7 @@ def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
         args.parser.error("give either FILES or --counts words.counts")
     if args.files:
         return open_corpus(args, inputs)
-    refuse_file_options(args, "--counts")
+    refuse_file_options(args, "with --counts there are no FILES")
     check_files(args, *inputs, args.counts)
     return None
 

@@ -69,6 +69,8 @@ def test_options_may_stand_between_files(
         ("train --words a:1 -o t.json --num-merges 1 --separator x", 2, "with --words there .* leave out --separator"),
         ("train --counts w -o t.json --num-merges 1 --column x", 2, "with --counts there .* leave out --column"),
         ("prune --counts w -t tok.json -o t.json --vocab-size 9 --input-format csv", 2, "leave out --input-format"),
+        ("diff tok.json tok.json --per-line", 2, "no FILES are given, .* leave out --per-line"),
+        ("info tok.json --plot --json", 2, "not allowed with argument"),
         ("train --words a:0 -o t.json --num-merges 1", 2, "'a:0' is no word with its count, such as hug:10, of"),
         (f"train --words a:{'9' * 5000} -o t.json --num-merges 1", 2, "is no word with its count"),
         ("train --words a\udcff:1 -o t.json --num-merges 1", 2, "holds a lone surrogate"),
