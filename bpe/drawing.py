@@ -6,7 +6,6 @@ The rooms below draw (`bpe/show`); here ids and tokens of a tokenizer become wha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,28 +29,31 @@ MAX_SHOWN_TOKENS = 10
 
 def show(tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed, max_tokens: int) -> TokenView:
     """Draw the tokens of a text in colours, for `Tokenizer.show`, and print them if its caller drops the result."""
-    from inspect import currentframe
-
     rows = _list_tokens_with_ids(tokenizer, text, allowed_special)
     limit = check_int("max_tokens", max_tokens, 1)
     view = TokenView(draw_tokens(tokenizer, rows[:limit]), len(rows), len(to_bytes(text)))
-    frame = currentframe()  # this function, called by the method, called by the user
-    if frame is not None and frame.f_back is not None and _is_result_unused(frame.f_back.f_back):
+    if _is_result_unused():
         print(view)  # noqa: T201
     return view
 
 
-def _is_result_unused(caller: FrameType | None) -> bool:
-    """Whether the call that a frame is in is a statement of its own, whose result nothing shows or keeps.
+def _is_result_unused() -> bool:
+    """Whether the user's call of `Tokenizer.show` is a statement of its own, whose result nothing shows or keeps.
 
-    The compiler drops such a result by POP_TOP. At a prompt, in a notebook's last line and in doctest it is shown.
+    Python does not tell a function this, but its compiler drops such a result by POP_TOP (CPython 3.10 to 3.13). At a
+    prompt, in a notebook's last line and in doctest there is another instruction, which shows the result. A call by a
+    function that is not Python code, as in `list(map(tok.show, texts))`, counts as a part of the call of that function.
     """
-    if caller is None:
-        return False
     import dis
+    from inspect import currentframe
 
-    instructions = dis.get_instructions(caller.f_code)
-    following = next((instruction for instruction in instructions if instruction.offset > caller.f_lasti), None)
+    frame = currentframe()
+    for _ in range(3):  # to `show` above, to the method, to the user
+        frame = None if frame is None else frame.f_back
+    if frame is None:
+        return False
+    instructions = dis.get_instructions(frame.f_code)
+    following = next((instruction for instruction in instructions if instruction.offset > frame.f_lasti), None)
     return following is not None and following.opname == "POP_TOP"
 
 

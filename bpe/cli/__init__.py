@@ -103,7 +103,7 @@ def _run(argv: Sequence[str] | None, signal_numbers: Sequence[int]) -> int:
     except MemoryError:
         return _fail("error: out of memory")
     except ImportError as error:
-        return _fail(f"error: {error}")
+        return _fail(f"error: {replace_advice(str(error))}")
     except (ValueError, OverflowError) as error:
         # Text from a file may look like an argument, so names are replaced only in advice.
         quotes_file = isinstance(error, FormatError) and not _ADVICE_PATTERN.search(error.message)

@@ -480,8 +480,10 @@ COMMANDS: dict[str, Command] = {
         "tokenizers:info",
         option("file FILE", f"{_TOKENIZER}; or words.counts"),
         DOWNLOAD,
-        JSON,
-        option("--plot", "draw how the corpus got shorter in training: bytes per token after 1, 2, 4, 8, … merges"),
+        either(
+            JSON,
+            option("--plot", "draw how the corpus got shorter in training: bytes per token after 1, 2, 4, 8, … merges"),
+        ),
     ),
     "show": Command(
         "tokenizers:show",

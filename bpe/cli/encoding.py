@@ -31,6 +31,7 @@ from bpe.cli.files import (
     open_output,
     print_json,
     print_line,
+    refuse_file_options,
     show_progress,
 )
 from bpe.cli.names import check_tokenizers, list_siblings, load_tokenizer
@@ -133,6 +134,7 @@ def _open_files_or_text(args: argparse.Namespace) -> Sources | None:
         args.parser.error("give either FILES or --text TEXT; - is stdin")
     inputs = check_tokenizers(args.tokenizer)
     if args.text is not None:
+        refuse_file_options(args, "with --text there are no FILES")
         check_files(args, *inputs)
         return None
     try:
@@ -320,12 +322,11 @@ def decode(args: argparse.Namespace) -> None:
 def _find_ids(args: argparse.Namespace) -> tuple[str, bytes]:
     """Find what to decode: the path of a file and nothing; or ids of the command line, for messages and as a line."""
     words = " ".join(args.files)
-    if re.fullmatch(r"[-+0-9.][-+0-9. ,]*", words) and words != "-" and not os.path.lexists(args.files[0]):
-        for word in re.split(r"[ ,]+", words.strip(" ,")):
-            if not word.isdecimal() or int(word) >= 1 << 32:
+    if re.fullmatch(r"\[?[-+., ]*[0-9][-+0-9., ]*\]?", words) and not os.path.lexists(args.files[0]):
+        ids = re.split("[ ,]+", words.strip("[] ,"))
+        for word in ids:
+            if not re.fullmatch("0*[0-9]{1,10}", word) or int(word) >= 1 << 32:
                 raise ValueError(f"{word} is no token id; ids are whole numbers from 0 to 2**32 - 1")
-    ids = re.findall("[0-9]+", words) if re.fullmatch(r"\[?[0-9, ]+\]?", words) else []
-    if ids and not os.path.lexists(args.files[0]):
         return words, " ".join(ids).encode()
     if len(args.files) > 1:
         args.parser.error(f"give one file, or ids such as 12 13; {args.files[0]} and {args.files[1]} are neither")

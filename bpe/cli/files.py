@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 log = get_log("bpe.cli")
 
+#: Options of `bpe.Sources` that commands have under the same names.
+_FILE_OPTIONS = ("field", "separator", "per_line", "encoding_errors", "on_error", "quoting")
+
 
 def open_corpus(args: argparse.Namespace, inputs: Sequence[str] = ()) -> Sources:
     """Open FILES, after checks of them, of the other inputs and of the outputs."""
@@ -162,11 +165,21 @@ def open_sources(args: argparse.Namespace, files: Sequence[str] | None = None, *
 
     files = args.files if files is None else files
     _check_stdin(args, files)
-    names = ("field", "separator", "per_line", "encoding_errors", "on_error", "quoting")
-    options = {name: getattr(args, name) for name in names if hasattr(args, name)}
+    options = {name: getattr(args, name) for name in _FILE_OPTIONS if hasattr(args, name)}
     sources = Sources(files, format=args.input_format, **{**options, **overrides})
     part = getattr(args, "part", None)
     return sources if part is None else sources.part(*part)
+
+
+def refuse_file_options(args: argparse.Namespace, reason: str = "no FILES are given") -> None:
+    """Refuse options that say how FILES are read, where there are none, for this reason."""
+    names = {*_FILE_OPTIONS, "input_format", "part"}
+    for action in args.parser._actions:
+        if action.dest in names and getattr(args, action.dest) != action.default:
+            flag = max(action.option_strings, key=len)
+            args.parser.error(
+                f"{reason}, and options such as --separator and --per-line cut FILES into documents; leave out {flag}"
+            )
 
 
 def open_documents(args: argparse.Namespace, path: str) -> Sources:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from bpe.errors import escape_unprintable, suggest
+from bpe.errors import check_unicode, escape_unprintable, suggest
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -49,13 +49,15 @@ _ADVICE = {
     r", or force=True": "",
     r'with format="([\w-]+)"': r"with bpe convert --from \1",
     r", and load it with Tokenizer\.load\(folder\)": ", and give the folder instead of the name",
-    r"; save it as (huggingface|[\w-]+)\b": r"; give --to \1",
+    r"; save it as ([\w-]+)\b": r"; give --to \1",
     r"(?<=, )None in the file": "none in the file",
     r"; save writes a tokenizer\.json: name it tokenizer\.json": "; name it tokenizer.json, or give --to vocab-merges "
     "and a folder",
     r"tok\.truncate_vocab": "bpe truncate",
     r"\bbpe\.(train|extend|prune)\b": r"bpe \1",
     r"bpe\.count_words": "bpe count-words",
+    r"\bfrom_pretrained needs": "a tokenizer of the Hub needs",
+    r"; it is removed and downloaded again": "; it is removed, and --download gets it again",
     r" \(a mapping of your own counts is taken as it is\)": "",
 }
 
@@ -369,9 +371,11 @@ def parse_words(text: str) -> dict[str, int]:
     counts: dict[str, int] = {}
     for item in text.split():
         word, _, count = item.rpartition(":")
-        if not word or not (count.isascii() and count.isdecimal()) or int(count) == 0:
-            raise ValueError(f"{item!r} is no word with its count, such as hug:10")
-        counts[word] = counts.get(word, 0) + int(count)
+        number = _parse_whole_number(count)
+        if not word or not number:
+            raise ValueError(f"{item!r} is no word with its count, such as hug:10, of at most 18 digits")
+        check_unicode("the word", word)
+        counts[word] = counts.get(word, 0) + number
     if not counts:
         raise ValueError("there are no words; give some with their counts, such as 'hug:10 pug:5'")
     return counts

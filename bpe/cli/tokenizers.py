@@ -22,6 +22,7 @@ from bpe.cli.files import (
     open_sources,
     print_json,
     print_line,
+    refuse_file_options,
 )
 from bpe.cli.names import check_tokenizers, is_path, load_tokenizer
 from bpe.converting import TextDifference, find_text_difference, load_spec_with_pattern
@@ -300,6 +301,8 @@ def _print_differences(args: argparse.Namespace) -> int:
         bpe.Tokenizer(load_spec_with_pattern(path, args.pretokenizer)) if needs_pattern else load_tokenizer(args, path)
         for path, needs_pattern in zip(paths, are_rank_files, strict=True)
     )
+    if not args.files:
+        refuse_file_options(args)
     differences = compare_all(first.spec, second.spec, paths)
     text_differences = list(_compare_texts(args, first, second)) if args.files else []
     is_equal = not text_differences and all(difference.harmless for difference in differences)

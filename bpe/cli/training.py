@@ -15,7 +15,15 @@ import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
 from bpe.cli.arguments import build_parser
-from bpe.cli.files import check_files, error_context, is_counts_file, list_outputs, log_skipped, open_corpus
+from bpe.cli.files import (
+    check_files,
+    error_context,
+    is_counts_file,
+    list_outputs,
+    log_skipped,
+    open_corpus,
+    refuse_file_options,
+)
 from bpe.cli.names import check_tokenizers, load_tokenizer
 from bpe.cli.tracing import MergeTrace, TracedCorpus
 from bpe.corpus.sources import Sources
@@ -44,8 +52,6 @@ def train(args: argparse.Namespace) -> None:
     options = _read_options(args)
     if args.trace:
         options["on_merge"] = MergeTrace(TracedCorpus.from_arguments(args) if args.corpus else None)
-    elif args.corpus:
-        args.parser.error("--corpus shows the corpus between the merges; it needs --trace")
     default_pretokenizer = choose_default_pretokenizer(args.model == "char" or args.byte_fallback)
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
@@ -75,14 +81,27 @@ def train(args: argparse.Namespace) -> None:
 
 def _open_training_corpus(args: argparse.Namespace) -> Sources | None:
     """Check the corpus of a training, which is given in one way: FILES, which are opened, --counts or --words."""
+    if args.corpus:
+        _check_corpus_can_be_traced(args)
     if args.words is None:
-        if args.corpus:
-            args.parser.error("--corpus is for a few words, which --words has; leave it out")
         return _open_corpus(args)
     if args.files or args.counts is not None:
         args.parser.error("--words has the words already; leave out FILES and --counts")
+    refuse_file_options(args, "with --words there are no FILES")
     check_files(args)
     return None
+
+
+def _check_corpus_can_be_traced(args: argparse.Namespace) -> None:
+    """Refuse --corpus without its words, or with options that keep pairs from being merged, which it would print."""
+    if args.words is None:
+        args.parser.error("--corpus is for a few words, which --words has; leave it out")
+    if not args.trace:
+        args.parser.error("--corpus shows the corpus between the merges; it needs --trace")
+    for flag in ("--split-digits", "--max-token-length", "--character-coverage"):
+        name = flag[2:].replace("-", "_")
+        if getattr(args, name) != args.parser.get_default(name):
+            args.parser.error(f"--corpus prints all pairs, of which {flag} excludes some; leave out one of them")
 
 
 def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
@@ -91,8 +110,7 @@ def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
         args.parser.error("give either FILES or --counts words.counts")
     if args.files:
         return open_corpus(args, inputs)
-    if args.per_line or args.separator is not None:
-        args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
+    refuse_file_options(args, "with --counts there are no FILES")
     check_files(args, *inputs, args.counts)
     return None
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import shutil
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,6 +90,25 @@ def test_repositories_come_from_the_cache(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     fails(capsys, ["info", "no-org/no-name"], 1, r"no-org/no-name is no file or folder here, .* give --download to get")
     fails(capsys, ["info", "no-org/no-name", "--download"], 1, "no-org/no-name is not in the cache .*HF_HUB_OFFLINE")
+
+
+def test_a_damaged_file_of_the_cache_is_not_downloaded_again(
+    published: bpe.Tokenizer, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (cached_file,) = (folder / "cache").iterdir()
+    cached_file.write_bytes(b"damaged")
+    assert main(["info", "r50k_base"]) == 1
+    warning, error = capsys.readouterr().err.splitlines()
+    assert warning.endswith("; it is removed, and --download gets it again")
+    assert error.startswith("bpe: error: r50k_base is not in the cache")
+    assert error.endswith(", or give --download")
+
+
+def test_a_repository_needs_huggingface_hub(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    fails(capsys, ["info", "org/name"], 1, r"error: a tokenizer of the Hub needs huggingface_hub: pip install")
 
 
 def test_names_and_missing_files() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TEXT
+from conftest import TEXT, fails
 
 import bpe
 from bpe.cli import encoding, main
@@ -147,6 +147,12 @@ def test_the_corpus_of_files_is_not_traced(tmp_path, capsys, text_file):
     assert "--corpus is for a few words, which --words has; leave it out" in capsys.readouterr().err
     assert main(["train", "--words", "a:1", *argv[2:]]) == 2
     assert "it needs --trace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--split-digits", "--max-token-length 2", "--character-coverage 0.5"])
+def test_the_corpus_is_not_traced_where_pairs_are_excluded(tmp_path, capsys, option):
+    line = f"train --words 12:3 -o {tmp_path}/t.json --num-merges 1 --trace --corpus {option}"
+    fails(capsys, line.split(), 2, f"--corpus prints all pairs, of which {option.split()[0]} excludes some")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,11 @@
 """Output for people: tokens as text, and `explain`."""
 
+import asyncio
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,6 +59,35 @@ def test_showing_prints_where_the_result_is_not_used(capsys):
     assert capsys.readouterr().out == "low\ne\n… and 1 more token\n"
     exec(compile("tok.show('low')", "<a prompt>", "single"), {"tok": tok})
     assert capsys.readouterr().out == "low\n", "printed once, by the prompt"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_printed"),
+    [
+        ("tok.show('low')", True),
+        ("tok.show(*('low',), **{'max_tokens': 5})", True),
+        ("bool(1) and tok.show('low')", True),
+        ("sys.settrace(lambda *_: None); tok.show('low'); sys.settrace(None)", True),
+        ("def run():\n    tok.show('low')\nrun()", True),
+        ("async def run():\n    tok.show('low')\nasyncio.run(run())", True),
+        ("thread = threading.Thread(target=tok.show, args=('low',)); thread.start(); thread.join()", True),
+        ("[tok.show('low')]", False),
+        ("f'{tok.show(\"low\")}'", False),
+        ("views.append(tok.show('low'))", False),
+        ("(lambda: tok.show('low'))()", False),
+        ("def run():\n    return tok.show('low')\nrun()", False),
+        ("if tok.show('low'): pass", False),
+        ("for view in map(tok.show, ['low']): pass", False),
+        ("ThreadPoolExecutor(1).submit(tok.show, 'low').result()", False),
+    ],
+)
+def test_what_counts_as_a_result_that_is_not_used(
+    code: str, is_printed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+    modules = {"asyncio": asyncio, "sys": sys, "threading": threading, "ThreadPoolExecutor": ThreadPoolExecutor}
+    exec(code, {"tok": tok, "views": [], **modules})
+    assert capsys.readouterr().out == ("low\n" if is_printed else "")
 
 
 def test_explain_shows_characters():
