@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bpe.base.progress import ProgressLike, progress_bar
-from bpe.chats.templates import choose_template
+from bpe.chats.encoding import check_allowed
+from bpe.chats.templates import choose_template, compile_template
 from bpe.corpus.records import OnError
 from bpe.corpus.sources import Sources
 from bpe.data.formats.shard_format import ShardFormat
@@ -54,7 +55,8 @@ def encode_chats(
 
     Raises:
         FormatError: for a record that is no conversation, or that the template refuses; it names the line.
-        ValueError: for sources of another format, a tokenizer without a template, and a folder of another call.
+        ValueError: for sources of another format, or a part of files; for a tokenizer without a template, or with one
+            that has errors; for a folder of another call.
 
     """
     if not isinstance(field, str) or not all(field.split(".")):
@@ -66,17 +68,22 @@ def encode_chats(
             f"{other.name} is read as {other.format}; with messages=, sources must be JSON Lines, with a conversation "
             'in each line: pass Sources(…, format="jsonl") for another name'
         )
+    if sources.plan()["part"] is not None:
+        raise ValueError("sources are a part of files; with messages=, give whole files, and a folder to each call")
+    allow_special = check_allowed(allowed_special)
     shard_size, _ = check_sizes(shard_format, shard_size, shards=None, seed=None)
-    template = choose_template(tokenizer.spec.chat_templates, None, False)
+    templates = [choose_template(tokenizer.spec.chat_templates, None, has_tools) for has_tools in (False, True)]
+    for template in templates:
+        compile_template(template)  # so that an error of it is none of a record, which may be left out
     shard_format.name_files("", masks=True)  # refuses a format without masks
     plan = {
         "messages": field,
         "files": [[file.name, file.size, file.format, file.compression] for file in sources.files],
     }
-    options = {"format": shard_format.name, "shard_size": shard_size, "allow_special": allowed_special == "all"}
+    options = {"format": shard_format.name, "shard_size": shard_size, "allow_special": allow_special}
     header: dict[str, Any] = {
         "sources": plan,
-        "options": {**options, "chat_template": template},
+        "options": {**options, "chat_templates": templates},
         "tokenizer": tokenizer.fingerprint,
     }
     if (out / MANIFEST_NAME).exists():

@@ -183,6 +183,7 @@ def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
     """
     refuse_finished(folder)
     with lock_folder(folder):
+        refuse_finished(folder)  # again: another call may have finished it meanwhile
         is_resumed = (folder / JOURNAL_NAME).exists()
         journal = Journal(folder, header, allow_other_files=True)
         try:
