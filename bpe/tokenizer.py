@@ -1319,7 +1319,7 @@ class Tokenizer(_fast_path.FastKernels):
         """
         from bpe.vocab.editing import set_roles, with_tokens
 
-        return share_tables(self, set_roles(with_tokens(self._spec, special, added), roles or {}))
+        return share_tables(self, set_roles(with_tokens(self._spec, special, added), {} if roles is None else roles))
 
     def unreachable(self) -> NDArray[np.int64]:
         """Find the ids that encoding never produces; int64, ascending.
@@ -1440,7 +1440,7 @@ class Tokenizer(_fast_path.FastKernels):
         from bpe.formats.pretrained import Settings, save_pretrained
         from bpe.vocab.editing import set_roles
 
-        spec = set_roles(self._spec, roles or {})
+        spec = set_roles(self._spec, {} if roles is None else roles)
         save_pretrained(spec, folder, chat_template, Settings(model_max_length, padding_side))
 
     @classmethod
