@@ -137,8 +137,11 @@ def map_message_texts(
     """Change all strings of messages but their roles."""
     return [
         {
-            name if name == ROLE else change_key(name): item if name == ROLE else map_texts(item, change, change_key)
+            new_name: new_item
             for name, item in message.items()
+            for new_name, new_item in (
+                {name: item} if name == ROLE else map_texts({name: item}, change, change_key)
+            ).items()
         }
         for message in messages
     ]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: The published patterns that drop white space; words of the others have the space before them.
 _NAMES_WITHOUT_SPACES = ("clip", "whitespace")
-#: The most digits of a count; Python refuses to read numbers of thousands of digits.
-_MAX_DIGITS = len(str(COUNT_LIMIT))
 
 
 def read_word_list(path: PathLike) -> list[tuple[str, int]]:
@@ -39,14 +37,25 @@ def read_word_list(path: PathLike) -> list[tuple[str, int]]:
         content = line.removesuffix("\r")
         if not content:
             continue
-        word, _, count = content.rpartition("\t" if "\t" in content else " ")
-        is_count = count.isascii() and count.isdecimal() and len(count) <= _MAX_DIGITS and int(count) <= COUNT_LIMIT
-        if not word or not is_count:
+        word, _, digits = content.rpartition("\t" if "\t" in content else " ")
+        count = _parse_count(digits)
+        if not word or count is None:
             reason = f"{short_repr(content)} is no word with a count; a line is a word, a tab (or a space) and a count"
             raise FormatError(reason, path=path, where=f"line {number}")
-        if int(count):
-            parsed.append((word, int(count)))
+        if count:
+            parsed.append((word, count))
     return parsed
+
+
+def _parse_count(digits: str) -> int | None:
+    """Read a count; None for what is no number from 0 to `COUNT_LIMIT`."""
+    if not (digits.isascii() and digits.isdecimal()):
+        return None
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > len(str(COUNT_LIMIT)):  # `int` refuses to read thousands of digits
+        return None
+    count = int(digits)
+    return count if count <= COUNT_LIMIT else None
 
 
 def warn_of_missing_spaces(name: str | None, words: Sequence[str], path: PathLike) -> None:

@@ -55,8 +55,8 @@ def encode_chats(
 
     Raises:
         FormatError: for a record that is no conversation, or that the template refuses; it names the line.
-        ValueError: for sources of another format, a tokenizer without a template, or with an invalid one or a dropout,
-            another `allowed_special`, and a folder of another call.
+        ValueError: for sources of another format, or a part of files; for a tokenizer without a template, or with an
+            invalid one or a dropout; for another `allowed_special`, and a folder of another call.
 
     """
     sources = sources_or_paths if isinstance(sources_or_paths, Sources) else Sources(sources_or_paths)
@@ -106,6 +106,8 @@ def _describe_call(
             f"{other.name} is read as {other.format}; with messages=, sources must be JSON Lines, with a conversation "
             'in each line: pass Sources(…, format="jsonl") for another name'
         )
+    if sources.plan()["part"] is not None:
+        raise ValueError("sources are a part of files; with messages=, give whole files, and a folder to each call")
     shard_size, _ = check_sizes(shard_format, shard_size, shards=None, seed=None)
     spec = tokenizer.spec
     templates = list(

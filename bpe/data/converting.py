@@ -208,11 +208,10 @@ class _Conversion:
                     tuple(entries),
                     masks=self.masks,
                     tokenizer=tokenizer,
-                    sources={}
-                    if ids_changed or list_additions(source_manifest)
-                    else source_manifest.to_header()["sources"],
+                    sources={} if ids_changed or list_additions(source_manifest) else source_manifest.sources,
                     options=source_manifest.options,
                     skipped=source_manifest.skipped,
+                    damaged_files=source_manifest.damaged_files,
                 )
                 manifest.write(self.folder)
             except BaseException:

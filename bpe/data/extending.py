@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bpe.data.journal import check_same_header, crash_point, lock_folder
-from bpe.data.manifest import ADDED, MANIFEST_NAME, Manifest, list_additions, list_parts, move_entry
+from bpe.data.manifest import ADDED, MANIFEST_NAME, Manifest, list_additions, list_inner_folders, move_entry
 from bpe.errors import get_log, pluralize, short_repr
 
 log = get_log()
@@ -93,7 +93,7 @@ def _list_addition(manifest: Manifest, name: str, addition: Manifest) -> Manifes
 def _read_parts(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, Manifest]]:
     """Yield a folder and those in it that its manifest lists, each with its manifest."""
     yield folder, manifest
-    for name in (*list_parts(manifest), *list_additions(manifest)):
+    for name in list_inner_folders(manifest):
         yield from _read_parts(folder / name, Manifest.read(folder / name))
 
 

@@ -123,9 +123,7 @@ class Manifest:
         """
         check_fields(self.options, _OPTION_RULES, "options")
         check_fields(self.sources, _SOURCE_RULES if "files" in self.sources else {}, "sources")
-        for name in ("parts", ADDED):
-            if not _are_parts(self.sources.get(name, [])):
-                refuse_value(self.sources[name], "a list of parts with their folders", f"sources.{name}")
+        list_inner_folders(self)
 
     def to_header(self) -> dict[str, Any]:
         """Return what determined the shards, as the header of their journal had it; without shards added later."""
@@ -494,14 +492,14 @@ def list_additions(manifest: Manifest) -> list[str]:
     return _list_folders(manifest, ADDED)
 
 
-def list_parts(manifest: Manifest) -> list[str]:
-    """List the folders that a manifest of several parts was merged from.
+def list_inner_folders(manifest: Manifest) -> list[str]:
+    """List the folders in a folder whose shards its manifest has: merged parts, and then additions.
 
     Raises:
-        FormatError: for what `merge_manifests` does not write.
+        FormatError: for what neither `merge_manifests` nor `encode_shards(extend=True)` writes.
 
     """
-    return _list_folders(manifest, "parts")
+    return [*_list_folders(manifest, "parts"), *_list_folders(manifest, ADDED)]
 
 
 def _list_folders(manifest: Manifest, key: str) -> list[str]:

@@ -26,7 +26,7 @@ from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation
 from bpe.data.journal import JOURNAL_NAME
-from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, list_additions
+from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, list_inner_folders
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import compute_document_keys, find_buckets
 from bpe.errors import FormatError, check_int, get_log, pluralize, raise_if_of_signal_handler
@@ -213,15 +213,11 @@ def find_sample_defects(
     except FormatError as error:
         yield f"{MANIFEST_NAME}: {error}"
         return
-    if "parts" in manifest.sources:
-        parts = [part["folder"] for part in manifest.sources["parts"]]
-        yield from _sample_parts(folder, parts, shards, tokenizer, samples)
-    additions = list_additions(manifest)
-    if additions:
-        yield from _sample_parts(folder, additions, shards, tokenizer, samples)
-        shards = [shard for shard in shards if not shard.stem.startswith(tuple(f"{part}/" for part in additions))]
+    inner_folders = list_inner_folders(manifest)
+    yield from _sample_parts(folder, inner_folders, shards, tokenizer, samples)
     if "parts" in manifest.sources:
         return
+    shards = [shard for shard in shards if not shard.stem.startswith(tuple(f"{name}/" for name in inner_folders))]
     try:
         sources = _open_sources(manifest)
     except (OSError, ValueError, ImportError) as error:

@@ -139,9 +139,16 @@ def write_batches(
 
     def finish_writer(writer: ShardWriter) -> None:
         crash_point("finish")
-        files = tuple(writer.finish())
-        crash_point("finished")
-        shards.append(ShardEntry(make_stem(), writer.n_documents, writer.n_tokens, files, split))
+        n_finished = len(shards)
+        try:
+            files = tuple(writer.finish())
+            crash_point("finished")
+            shards.append(ShardEntry(make_stem(), writer.n_documents, writer.n_tokens, files, split))
+        except BaseException:
+            if len(shards) == n_finished:  # no entry names its files, which may be finished
+                for name in shard_format.name_files(make_stem(), masks=masks):
+                    (folder / name).unlink(missing_ok=True)
+            raise
 
     try:
         writer = start_writer()
@@ -183,6 +190,7 @@ def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
     """
     refuse_finished(folder)
     with lock_folder(folder):
+        refuse_finished(folder)  # again: another call may have finished it meanwhile
         is_resumed = (folder / JOURNAL_NAME).exists()
         journal = Journal(folder, header, allow_other_files=True)
         try:
@@ -214,7 +222,8 @@ def remove_later_shards(folder: Path, shard_format: ShardFormat, index: int, mas
 
 
 def remove_shards(folder: Path, shards: Iterable[ShardEntry]) -> None:
-    """Remove the files of shards."""
+    """Remove the files of shards, and first the manifest that lists them, if it was written before an interrupt."""
+    (folder / MANIFEST_NAME).unlink(missing_ok=True)
     for shard in shards:
         for file in shard.files:
             (folder / file.name).unlink(missing_ok=True)

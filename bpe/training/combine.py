@@ -134,9 +134,10 @@ def combine(a: Tokenizer, b: Tokenizer, *, vocab_size: int | None = None) -> Com
 
 def _check_pair(a: Tokenizer, b: Tokenizer) -> None:
     """Raise TypeError or ValueError for tokenizers that cannot be combined."""
+    for name, tokenizer in (("a", a), ("b", b)):
+        if not isinstance(tokenizer, Tokenizer):
+            raise TypeError(f"{name} is {describe(tokenizer)}; it must be a bpe.Tokenizer")
     check_extendable(a)
-    if not isinstance(b, Tokenizer):
-        raise TypeError(f"b is {describe(b)}; it must be a bpe.Tokenizer")
     check_supported(b.spec, "combining")
     for setting in ("model", "end_of_word", "end_of_word_glued", "subword_prefix"):
         first, second = getattr(a.spec, setting), getattr(b.spec, setting)

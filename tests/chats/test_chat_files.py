@@ -218,6 +218,50 @@ def test_what_no_record_can_mend_is_refused_before_any_is_read(
         assert not (tmp_path / "out").exists()
 
 
+def test_what_is_wrong_with_the_call_is_no_bad_record(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    """Else all records would be left out."""
+    path = write_records(tmp_path / "chats.jsonl", [{"messages": CONVERSATIONS[0]}] * 2)
+    sources = bpe.Sources(path, on_error="skip")
+    damaged = bpe.Tokenizer(replace(tok.spec, chat_templates={"default": "x", "tool_use": "{% for"}))
+    cases: list[tuple[bpe.Sources, bpe.Tokenizer, Any, str]] = [
+        (sources, tok, ["<|im_end|>"], r"allowed_special is \['<\|im_end\|>'\], a list; it must be \(\) or 'all'"),
+        (sources, damaged, (), "chat template, line 1: unexpected 'end of template'"),
+        (sources.part(0, 2), tok, (), "sources are a part of files; with messages=, give whole files"),
+    ]
+    for given, tokenizer, allowed_special, message in cases:
+        with pytest.raises(ValueError, match=message):
+            encode_shards(given, tokenizer, tmp_path / "out", messages="messages", allowed_special=allowed_special)
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_another_template_for_tools_is_refused(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    path = write_records(tmp_path / "chats.jsonl", [{"messages": CONVERSATIONS[0], "tools": [{"name": "f"}]}])
+    for_tools = [bpe.Tokenizer(replace(tok.spec, chat_templates={"default": "x", "tool_use": x})) for x in ("a", "b")]
+    encode_shards(path, for_tools[0], tmp_path / "out", messages="messages")
+    with pytest.raises(ValueError, match="was made with other sources, options, tokenizer or chat template"):
+        encode_shards(path, for_tools[1], tmp_path / "out", messages="messages")
+
+
+def test_a_folder_that_was_finished_meanwhile_stays(
+    tok: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls find the folder empty; the second one waits until the first has finished it."""
+    from bpe.data import writing
+
+    path = write_records(tmp_path / "chats.jsonl", [{"messages": CONVERSATIONS[0]}])
+    lock_folder = writing.lock_folder
+
+    def lock_later(folder: Path) -> Any:
+        monkeypatch.setattr(writing, "lock_folder", lock_folder)
+        write_shards([[1, 2, 3]], folder)
+        return lock_folder(folder)
+
+    monkeypatch.setattr(writing, "lock_folder", lock_later)
+    with pytest.raises(FileExistsError, match=r"out has a manifest\.json already"):
+        encode_shards(path, tok, tmp_path / "out", messages="messages")
+    assert [ids.tolist() for ids in TokenShards(tmp_path / "out").documents] == [[1, 2, 3]]
+
+
 def test_arguments_that_messages_exclude(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     path = write_records(tmp_path / "chats.jsonl", [{"messages": CONVERSATIONS[0]}])
     options: dict[str, Any]

@@ -373,6 +373,12 @@ def test_messages_are_copied_as_in_transformers() -> None:
     ]
 
 
+def test_names_of_fields_may_be_numbers(plain: bpe.Tokenizer) -> None:
+    template = "{{ messages[0].content }}<|end|>{{ messages[0][5] }}"
+    chat = plain.chat([{"role": "user", "content": "<|end|>", 5: "<|end|>"}], chat_template=template)
+    assert (chat.text, count_special(plain, chat.ids)) == ("<|end|>" * 3, 1)
+
+
 @pytest.mark.parametrize("messages", ["hello", {"role": "user"}, None, [["a"]], [1], iter([USER])])
 def test_what_is_no_conversation_is_refused(plain: bpe.Tokenizer, messages: Any) -> None:
     with pytest.raises(TypeError, match="it must be a"):

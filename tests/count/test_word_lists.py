@@ -53,6 +53,17 @@ def test_other_lines_are_refused(line: str, tmp_path: Path) -> None:
         bpe.WordCounts.from_text(path)
 
 
+@pytest.mark.parametrize("digit", "90")
+def test_counts_of_thousands_of_digits(digit: str, tmp_path: Path) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text(f"new\t{digit * 5000}7\n")
+    if digit == "0":
+        assert dict(bpe.WordCounts.from_text(path, "whitespace").items()) == {b"new": 7}
+    else:
+        with pytest.raises(FormatError, match=r"words\.tsv, line 1: .* is no word with a count"):
+            bpe.WordCounts.from_text(path)
+
+
 def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "words.tsv"
     path.write_bytes(b"\xff\t1\n")

@@ -7,6 +7,7 @@ import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +232,28 @@ def test_invalid_changes_of_weights() -> None:
         ({0: [1, 1], "a": [1, 1]}, TypeError, r"a row of weights is 'a'"),
         ({0: [0, 0], 3: [1, 1]}, ValueError, r"weights is \[0, 0\]; it must have a positive number for each"),
         ({0: [1, 1], 3: [0, 1]}, ValueError, r"weights is \[0, 1\]; it must have a positive number for each"),
+        ({0: None}, TypeError, r"weights is None; it must be a list of numbers, one for each dataset"),
+        ({0: {0: 1, 1: 2}}, TypeError, r"weights is .*a dict; it must be a list of numbers"),
+        (3, TypeError, r"weights is 3, an int; it must be a list of numbers"),
+        ({3, 1}, TypeError, r"weights is .*a set; it must be a list of numbers"),
+        (b"ab", TypeError, r"weights is b'ab', a bytes; it must be a list of numbers"),
+        ([10**400, 1], ValueError, r"a weight is greater than 1e\+300; divide all weights by the same number"),
+        ([1e308, 1e308], ValueError, r"a weight is greater than 1e\+300"),
     ]
     for weights, error, message in cases:
         with pytest.raises(error, match=message):
             Mixture(datasets, weights)
+
+
+@pytest.mark.parametrize("type_", [np.int64, np.uint8, np.float32, Fraction])
+def test_weights_are_numbers_of_any_type(type_: Any) -> None:
+    datasets = [dataset(0, 9), dataset(50, 9)]
+    expected = Mixture(datasets, {0: [3, 1], 5: [1, 2]})
+    given = Mixture(datasets, {np.int64(5): [type_(1), type_(2)], 0: [type_(3), type_(1)]})  # type: ignore[dict-item]
+    assert given.fingerprint == expected.fingerprint
+    assert len(given) == len(expected)
+
+
+def test_a_change_of_weights_at_the_largest_row_is_never_reached() -> None:
+    datasets = [dataset(0, 9), dataset(50, 9)]
+    assert len(Mixture(datasets, {0: [1, 1], 2**63 - 1: [1, 9]})) == len(Mixture(datasets, [1, 1]))

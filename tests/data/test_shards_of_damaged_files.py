@@ -13,7 +13,7 @@ from shard_corpus import END, make_texts, read_files, read_rows, run_until_kille
 
 import bpe
 from bpe.cli import main
-from bpe.data import Manifest, encode_shards, verify
+from bpe.data import Manifest, convert_shards, encode_shards, verify
 from bpe.errors import FormatError
 
 __all__ = ["small_groups", "tokenizer"]  # fixtures
@@ -77,6 +77,9 @@ def test_a_mended_file_is_added(tmp_path, tokenizer):
     encode_shards(open_sources(paths), tokenizer, out)
     paths[2].write_bytes(compress(2))
     assert verify(out) == []
+    converted = convert_shards(out, tmp_path / "converted", "datatrove")  # its samples are of the same documents
+    assert converted.damaged_files == Manifest.read(out).damaged_files
+    assert verify(tmp_path / "converted") == []
     with pytest.raises(ValueError, match=r"are in .* already"):  # not with the others
         encode_shards(open_sources(paths), tokenizer, out, extend=True)
     manifest = encode_shards(open_sources([paths[2]]), tokenizer, out, extend=True)

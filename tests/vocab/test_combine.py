@@ -288,7 +288,7 @@ def test_other_arguments_are_refused() -> None:
     tok = bpe.train(counts={"low": 3}, vocab_size=258)
     with pytest.raises(TypeError, match=r"b is 'tok.json', a str; it must be a bpe.Tokenizer"):
         bpe.combine(tok, "tok.json")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"tok is None; it must be a bpe.Tokenizer"):
+    with pytest.raises(TypeError, match=r"a is None; it must be a bpe.Tokenizer"):
         bpe.combine(None, tok)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"vocab_size is 257, but the tokenizer has 258 tokens; it must be at least"):
         bpe.combine(tok, tok, vocab_size=257)

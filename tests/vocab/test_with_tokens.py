@@ -32,6 +32,8 @@ INVALID_TOKENS = [
     ({"special": "<x>"}, TypeError, r"special is '<x>'; it must be a list of str"),
     ({"added": b"x"}, TypeError, r"added is b'x'; it must be a list of str"),
     ({"added": 3}, TypeError, r"added is 3; it must be a list of str"),
+    ({"roles": []}, TypeError, r"roles is \[\], a list; it must map roles to special tokens"),
+    ({"roles": 0}, TypeError, r"roles is 0, an int; it must map roles to special tokens"),
     ({"added": {"p", "q"}}, TypeError, r"added is .* a set, whose order differs from run to run"),
     ({"added": ["x", 3]}, TypeError, r"added token 3 is an int; it must be a str"),
     ({"special": [b"<x>"]}, TypeError, r"special token b'<x>' is a bytes; it must be a str"),

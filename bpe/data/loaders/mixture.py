@@ -12,8 +12,10 @@ goes on where it was.
 from __future__ import annotations
 
 import math
+import numbers
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,6 +31,8 @@ from bpe.errors import check_choice, check_int, check_iterable, describe, short_
 ROUND = 1 << 14
 #: Rounds that are kept in memory, 0.2 MB each.
 KEPT_ROUNDS = 4
+#: The largest weight, so that sums of weights are floats.
+_MAX_WEIGHT = 1e300
 
 
 class Mixture(Rows):
@@ -82,9 +86,14 @@ class Mixture(Rows):
         super().__init__(self.datasets[0].row_format, seed)
         self.weights: tuple[float, ...] | dict[int, tuple[float, ...]]
         if isinstance(weights, Mapping):
-            self.weights = {row: tuple(weights[row]) for row in _check_rows(weights)}
+            lists = {check_int("a row of weights", row, 0): _list_weights(value) for row, value in weights.items()}
+            if 0 not in lists:
+                raise ValueError(
+                    f"weights has lists from the rows {short_repr(sorted(lists))}; it must have one from row 0"
+                )
+            self.weights = dict(sorted(lists.items()))
         else:
-            self.weights = tuple(map(len, self.datasets)) if weights is None else tuple(weights)
+            self.weights = tuple(map(len, self.datasets)) if weights is None else _list_weights(weights)
         self._stopping = check_choice("stopping", stopping, ("first_exhausted", "all_exhausted"))
         self._rounds: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self._phases = self._make_phases()
@@ -217,12 +226,13 @@ class _Phase:
     n_before: NDArray[np.int64]
 
 
-def _check_rows(weights: Mapping[int, Sequence[float]]) -> list[int]:
-    """Check the rows from which weights hold; returns them, ascending."""
-    rows = [check_int("a row of weights", row, 0) for row in weights]
-    if 0 not in rows:
-        raise ValueError(f"weights has lists from the rows {short_repr(sorted(rows))}; it must have one from row 0")
-    return sorted(rows)
+def _list_weights(weights: Sequence[float]) -> tuple[float, ...]:
+    """Return the weights of a list as Python's numbers."""
+    rule = "a list of numbers, one for each dataset"
+    check_iterable("weights", weights, rule)
+    if isinstance(weights, (str, bytes, Mapping, AbstractSet)):
+        raise TypeError(f"weights is {describe(weights)}; it must be {rule}")
+    return tuple(weight.item() if isinstance(weight, np.generic) else weight for weight in weights)
 
 
 def check_datasets(datasets: Sequence[Rows]) -> list[Rows]:
@@ -266,11 +276,13 @@ def divide_round(weights: Sequence[float], n: int, *, allow_zero: bool = False) 
     >>> divide_round([2, 1], 2).tolist()
     [10923, 5461]
     """
-    is_valid = all(isinstance(w, (int, float)) and (0 < w < math.inf or (allow_zero and w == 0)) for w in weights)
+    is_valid = all(isinstance(w, numbers.Real) and (0 < w < math.inf or (allow_zero and w == 0)) for w in weights)
     if len(weights) != n or not is_valid or not any(weights):
         raise ValueError(
             f"weights is {short_repr(list(weights))}; it must have a positive number for each of {n} datasets"
         )
+    if max(weights) > _MAX_WEIGHT:
+        raise ValueError(f"a weight is greater than {_MAX_WEIGHT}; divide all weights by the same number")
     exact_counts = np.array(weights, dtype=np.float64) / math.fsum(weights) * ROUND
     counts = np.floor(exact_counts).astype(np.int64)
     counts[np.argsort(counts - exact_counts, kind="stable")[: ROUND - int(counts.sum())]] += 1
