@@ -142,7 +142,7 @@ def test_threads_on_one_tokenizer(call: Callable[[Path], object], tmp_path: Path
 
 @each_call
 def test_interrupts_at_any_moment(call: Callable[[Path], object], tmp_path: Path) -> None:
-    """Where a function of the package begins, KeyboardInterrupt is raised; the same call then gives its usual result."""
+    """KeyboardInterrupt is raised where a function of the package begins; the same call then gives its result."""
     n_entered = 0
 
     def count(frame: Any, event: str, _: object) -> None:
