@@ -125,7 +125,11 @@ def short_repr(value: object, limit: int = 60) -> str:
     >>> short_repr("a" * 100, limit=10)
     "'aaaaaaaa…"
     """
-    text = escape_unprintable(repr(value))
+    try:
+        shown = repr(value)
+    except RecursionError:  # lists in lists, a thousand deep
+        shown = f"<{type(value).__name__} that is nested too deeply to show>"
+    text = escape_unprintable(shown)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -251,6 +255,31 @@ def check_iterable(name: str, value: object, rule: str) -> None:
         iter(value)  # type: ignore[call-overload]
     except TypeError:
         raise TypeError(f"{name} is {describe(value)}; it must be {rule}") from None
+
+
+def check_str(name: str, value: object) -> str:
+    """Return a value that is a str; otherwise raise TypeError, which names the argument."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {describe(value)}; it must be a str")
+    return value
+
+
+def check_path(path: object) -> str:
+    """Return the path of a file or folder as a str.
+
+    A number is refused, since `open` takes it for a file that is open already, reads that, and closes it.
+
+    Raises:
+        TypeError: for anything but a str, bytes or an os.PathLike.
+        ValueError: for a path with a null character, which no file has.
+
+    """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"path is {describe(path)}; it must be a str or an os.PathLike, such as pathlib.Path")
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise ValueError(f"path is {short_repr(name)}, which has a null character; no file has one in its name")
+    return name
 
 
 def check_unicode(name: str, value: str) -> bytes:

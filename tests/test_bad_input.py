@@ -18,7 +18,10 @@ import pytest
 from options import from_reference_options
 
 import bpe
+from bpe.compat import huggingface, subword_nmt
+from bpe.compat import tiktoken as compat_tiktoken
 from bpe.normalizers import Lowercase
+from bpe.report import Playground, page_html
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -652,3 +655,74 @@ def test_a_spec_whose_merges_have_unknown_ids() -> None:
         with pytest.raises(ValueError, match=f"a merge has id {wrong}, which is not in the vocabulary"):
             bpe.Tokenizer(replace(spec, merges=np.array([[64, 65], [wrong, 66]], dtype=np.int32)))
     assert bpe.Tokenizer(spec).encode("abc").tolist() == [257]
+
+
+def read_paths(path: Any) -> list[Callable[[], object]]:
+    """The calls that take the path of a file."""
+    tok = bpe.train(texts=["low lower"], vocab_size=258)
+    return [
+        lambda: bpe.Tokenizer.load(path),
+        lambda: bpe.Tokenizer.from_tiktoken(path, None),
+        lambda: bpe.Tokenizer.from_vocab_merges(path, ["a b"]),
+        lambda: bpe.Tokenizer.from_vocab_merges({"a": 0}, path),
+        lambda: bpe.Tokenizer.from_clip(path),
+        lambda: bpe.WordCounts.load(path),
+        lambda: bpe.WordCounts.from_text(path),
+        lambda: bpe.Sources(path),
+        lambda: bpe.data.TokenShards(path),
+        lambda: bpe.data.encode_shards(path, tok, "out"),
+        lambda: bpe.data.write_shards([[1]], path),
+        lambda: tok.save(path),
+        lambda: tok.save_pretrained(path),
+        lambda: bpe.WordCounts().save(path),
+        lambda: bpe.train(texts=["a"], vocab_size=300, checkpoint=path),
+        lambda: subword_nmt.BPE(path),
+        lambda: huggingface.Tokenizer(tok).save(path),
+    ]
+
+
+def test_numbers_are_no_paths(tmp_path: Path) -> None:
+    """`open` takes a number for a file that is open already, reads it, and closes it."""
+    with (tmp_path / "open").open("w+") as file:
+        for number in (file.fileno(), np.int64(file.fileno()), True, 1.5):
+            for call in read_paths(number):
+                with pytest.raises(TypeError, match=r"path|not (an )?int|not bool|not float|merges is|codes is|check"):
+                    call()
+        os.fstat(file.fileno())
+
+
+def test_values_that_are_nested_deeply_are_named_by_their_type() -> None:
+    value: list[Any] = []
+    for _ in range(3000):
+        value = [value]
+    with pytest.raises(TypeError, match="vocab_size is <list that is nested too deeply to show>, a list; it must be"):
+        bpe.train(texts=["a"], vocab_size=value)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: bpe.WordCounts.from_arrow("x"), "table is 'x', a str; it must be a table"),
+        (lambda: next(bpe.Sources(os.devnull).documents("x")), "start is 'x', a str; it must be None"),
+        (lambda: page_html(make_small(), 3), "evaluation is 3, an int; it must be what bpe.evaluate returns"),
+        (lambda: Playground(make_small(), 2130706433), "host is 2130706433, an int; it must be a str"),
+        (lambda: bpe.data.map_function(make_small()).encode_table(3), "batch is 3, an int; it must be a table"),
+        (
+            lambda: compat_tiktoken.Encoding("x", pat_str="x", mergeable_ranks=3, special_tokens={}),
+            "mergeable_ranks is",
+        ),
+        (lambda: compat_tiktoken.Encoding("x", pat_str="x", mergeable_ranks={}, special_tokens=3), "special_tokens is"),
+        (lambda: huggingface.Tokenizer.from_str(b"{}"), "json is b'{}', a bytes; it must be a str"),
+        (lambda: huggingface.Tokenizer(make_small()).post_process("x"), "encoding is 'x', a str; it must be"),
+        (lambda: huggingface.Encoding.merge([None]), "encodings has None; each must be an Encoding"),
+        (lambda: huggingface.DecodeStream().step(None, 1), "tokenizer is None; it must be a Tokenizer"),
+        (lambda: subword_nmt.read_vocabulary([3], None), "line 1 is 3, an int; it must be a str"),
+    ],
+)
+def test_other_types_are_named(call: Callable[[], object], expected: str) -> None:
+    with pytest.raises(TypeError, match=expected):
+        call()
+
+
+def make_small() -> bpe.Tokenizer:
+    return bpe.train(texts=["low lower"], vocab_size=258)

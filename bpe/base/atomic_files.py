@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bpe.errors import add_file_name, ignore_system_errors, raise_if_of_signal_handler
+from bpe.errors import add_file_name, check_path, ignore_system_errors, raise_if_of_signal_handler
 
 fcntl: Any  # None on Windows
 try:
@@ -60,8 +60,8 @@ class AtomicFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, follow: bool = True) -> None:
-        self._shown_path = os.fspath(path)
-        self._target = Path(os.path.realpath(path) if follow else path)
+        self._shown_path = check_path(path)
+        self._target = Path(os.path.realpath(self._shown_path) if follow else self._shown_path)
         target_status = _read_status(self._target)
         if target_status is not None and not stat.S_ISREG(target_status.st_mode):
             raise OSError(f"{self._target} is not a regular file; an atomic write can replace only regular files")

@@ -11,7 +11,7 @@ import numpy as np
 
 from bpe.base._utf8 import decode_utf8, encode_utf8, find_invalid_utf8
 from bpe.base.offsets import compute_offsets
-from bpe.errors import describe
+from bpe.errors import check_path, describe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,6 +129,7 @@ def check_device(path: str | os.PathLike[str], file: int | None = None) -> None:
         OSError: for such a device, and for a file that does not exist.
 
     """
+    path = check_path(path)
     status = os.stat(path) if file is None else os.fstat(file)
     if not stat.S_ISBLK(status.st_mode):
         if not stat.S_ISCHR(status.st_mode) or status.st_rdev == os.stat(os.devnull).st_rdev:
@@ -140,7 +141,7 @@ def check_device(path: str | os.PathLike[str], file: int | None = None) -> None:
         finally:
             if file is None:
                 os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is a device; read regular files, pipes or terminals", os.fspath(path))
+    raise OSError(errno.EINVAL, "it is a device; read regular files, pipes or terminals", path)
 
 
 def read_file(path: str | os.PathLike[str], max_bytes: int = MAX_FILE_BYTES) -> bytes:
@@ -150,13 +151,14 @@ def read_file(path: str | os.PathLike[str], max_bytes: int = MAX_FILE_BYTES) -> 
         OSError: for a file that cannot be read, or with more than `max_bytes` bytes.
 
     """
+    path = check_path(path)
     check_device(path)
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            return read_all(file, os.fspath(path), max_bytes)
+            return read_all(file, path, max_bytes)
         if status.st_size > max_bytes:
-            raise _make_size_error(os.fspath(path), max_bytes)
+            raise _make_size_error(path, max_bytes)
         return file.read()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bpe.compat._rows import Row
 from bpe.encode.offsets import count_spaces_around
-from bpe.errors import check_int
+from bpe.errors import check_int, describe
 
 Offsets = tuple[int, int]
 #: (tokens, offsets, word ids) of a sequence, one entry for each id.
@@ -529,6 +529,8 @@ class Encoding(Row):
         """
         merged_encoding = Encoding.from_parts([])
         for encoding in encodings:
+            if not isinstance(encoding, Encoding):
+                raise TypeError(f"encodings has {describe(encoding)}; each must be an Encoding")
             merged_encoding = merged_encoding._append(encoding, growing_offsets)
         return merged_encoding
 

@@ -50,7 +50,15 @@ from bpe.compat.state import (
     read_model,
 )
 from bpe.compat.stream_texts import StreamTexts
-from bpe.errors import as_format_error, check_int, describe, raise_if_of_signal_handler, short_repr
+from bpe.errors import (
+    as_format_error,
+    check_int,
+    check_str,
+    check_unicode,
+    describe,
+    raise_if_of_signal_handler,
+    short_repr,
+)
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 from bpe.vocab.output_steps import Padding, Truncation
@@ -146,7 +154,7 @@ class Tokenizer(TokenizerFields):
                 not installed.
 
         """
-        return cls.from_buffer(json.encode())
+        return cls.from_buffer(check_unicode("json", check_str("json", json)))
 
     @classmethod
     def from_buffer(cls, buffer: bytes) -> Tokenizer:
@@ -423,6 +431,9 @@ class Tokenizer(TokenizerFields):
         self, encoding: Encoding, pair: Encoding | None = None, add_special_tokens: bool = True
     ) -> Encoding:
         """Truncate encodings, combine them with the template's tokens, and pad the result."""
+        for name, part in (("encoding", encoding), ("pair", pair)):
+            if not isinstance(part, Encoding) and (part is not None or name == "encoding"):
+                raise TypeError(f"{name} is {describe(part)}; it must be an Encoding")
         rules = self._snapshot().rules
         encodings = [part.copy() for part in (encoding, pair) if part is not None]
         return pad_rows([process(encodings, rules, add_special_tokens)], rules.padding)[0]
@@ -651,6 +662,8 @@ class DecodeStream:
 
         """
         texts = None
+        if not hasattr(tokenizer, "decode"):
+            raise TypeError(f"tokenizer is {describe(tokenizer)}; it must be a Tokenizer")
         if type(tokenizer) is Tokenizer and not tokenizer._shared_components:
             texts = tokenizer._state.stream_texts[1 if self._skip else 0]
             if texts is not None and texts is self._texts and type(id) is int:

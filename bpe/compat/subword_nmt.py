@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
-from bpe.errors import FormatError, check_int, describe, short_repr, with_path
+from bpe.errors import FormatError, check_int, check_probability_and_seed, check_str, describe, short_repr, with_path
 from bpe.formats import subword_nmt
 from bpe.formats.signatures import END_OF_WORD
 from bpe.tokenizer import Tokenizer
@@ -58,7 +58,7 @@ def read_vocabulary(vocab_file: Iterable[str], threshold: int | None) -> set[str
     """
     units = set()
     for line_number, line in enumerate(vocab_file, 1):
-        fields = line.strip("\r\n ").split(" ")
+        fields = check_str(f"line {line_number}", line).strip("\r\n ").split(" ")
         if len(fields) != 2 or not re.fullmatch(r"-?\d{1,18}", fields[1]):
             raise FormatError(f"{short_repr(line)} is not a unit, a space and a count", where=f"line {line_number}")
         if threshold is None or int(fields[1]) >= threshold:
@@ -126,18 +126,23 @@ class BPE:
 
     def process_line(self, line: str, dropout: float = 0) -> str:
         """Segment a line, and keep the white space around it."""
-        content = line.strip("\r\n ")
+        content = check_str("line", line).strip("\r\n ")
         n_leading = len(line) - len(line.lstrip("\r\n "))
         trailing = line[len(line.rstrip("\r\n ")) :] if content else ""
         return line[:n_leading] + self.segment(content, dropout) + trailing
 
     def segment(self, sentence: str, dropout: float = 0) -> str:
         """Segment a sentence, whose words are separated by spaces."""
-        return " ".join(self.segment_tokens(sentence.strip("\r\n ").split(" "), dropout))
+        return " ".join(self.segment_tokens(check_str("sentence", sentence).strip("\r\n ").split(" "), dropout))
 
     def segment_tokens(self, tokens: Iterable[str], dropout: float = 0) -> list[str]:
         """Segment words; returns the units, with the separator after each that does not end its word."""
-        segments_by_word = [self._isolate_glossaries(word) if self.glossaries else [word] for word in tokens if word]
+        segments_by_word = [
+            self._isolate_glossaries(word) if self.glossaries else [word]
+            for word in tokens
+            if check_str("a token", word)
+        ]
+        dropout = check_probability_and_seed("dropout", dropout, 0)[0]
         if len(self._cache) > _MAX_CACHED_WORDS:
             self._cache.clear()
         if not dropout:

@@ -431,9 +431,12 @@ class Sources:
         Raises:
             FormatError: for a file that is not of its format, and for a bad record.
             OSError: for a file that cannot be read, or gets shorter while it is read.
+            TypeError: for a `start` that is no position.
             ValueError: for a position that is not in these sources.
 
         """
+        if start is not None and not isinstance(start, Position):
+            raise TypeError(f"start is {describe(start)}; it must be None, or a position of a block of these sources")
         units = self._list_units_to_read()
         seekable = all(file.is_seekable and file.format == "text" for file in self._list_used_files())
         schedule = ReadSchedule(self.size if seekable and start is None else None, threads)

@@ -506,9 +506,12 @@ class WordCounts:
             special_tokens: likewise.
 
         Raises:
+            TypeError: for what is no table.
             ValueError: for missing columns, nulls, empty words, negative counts or an invalid table.
 
         """
+        if not hasattr(table, "column_names"):
+            raise TypeError(f"table is {describe(table)}; it must be a table of pyarrow with columns word and count")
         loaded = cls(pretokenizer, normalizer, special_tokens)
         for name in ("word", "count"):
             if name not in table.column_names:

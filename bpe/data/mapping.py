@@ -130,9 +130,12 @@ class MapFunction:
 
         Raises:
             KeyError: for a table without the column.
+            TypeError: for what is no table.
             ModuleNotFoundError: without pyarrow.
 
         """
+        if not (hasattr(batch, "column_names") and hasattr(batch, "set_column")):
+            raise TypeError(f"batch is {describe(batch)}; it must be a table or record batch of pyarrow")
         self._check_column(batch.column_names)
         encoded = self._encode(batch.column(self.column), threads)
         pa = load_pyarrow("map_function")
@@ -147,7 +150,7 @@ class MapFunction:
         """Raise KeyError, which names the columns of the batch, if it has not the one to encode."""
         if self.column not in names:
             columns = list(names)
-            fix = f"column={columns[0]!r}" if len(columns) == 1 else "one of these as column="
+            fix = f"column={short_repr(columns[0])}" if len(columns) == 1 else "one of these as column="
             raise KeyError(
                 f"column {self.column!r} is not in the batch, which has {short_repr(columns, 200)}; pass {fix}"
             )

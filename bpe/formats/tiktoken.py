@@ -153,6 +153,10 @@ def check_special_ids(special_tokens: Mapping[str, int]) -> dict[str, int]:
         TypeError, ValueError: for names that are not str or empty, and ids that are not int or out of range.
 
     """
+    if not isinstance(special_tokens, Mapping):
+        raise TypeError(
+            f"special_tokens is {describe(special_tokens)}; it must map tokens to ids: {{'<|end|>': 50256}}"
+        )
     special_ids: dict[str, int] = {}
     for name, token_id in special_tokens.items():
         if not isinstance(name, str) or not name:
@@ -197,6 +201,8 @@ def from_ranks(
         ValueError: for a rank that is negative or given twice, or no ranks.
 
     """
+    if not isinstance(ranks, Mapping):
+        raise TypeError(f"mergeable_ranks is {describe(ranks)}; it must map bytes to int")
     if not set(map(type, ranks)) <= {bytes}:
         invalid_token = next(token for token in ranks if type(token) is not bytes)
         raise TypeError(f"mergeable_ranks has the token {describe(invalid_token)}; it must map bytes to int")

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from bpe.base.forks import make_lock
-from bpe.errors import describe, short_repr, suggest, with_path
+from bpe.errors import check_int, describe, short_repr, suggest, with_path
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
 from bpe.formats.tiktoken import check_special_ids, from_ranks, parse_pattern, read, read_gpt2_ranks
 from bpe.named import cache
@@ -239,9 +239,11 @@ def check_n_vocab(name: str, n_vocab: int | None, n_tokens: int, largest: int) -
     """Check the number of tokens that an encoding is known to have.
 
     Raises:
+        TypeError: for a number that is no int.
         ValueError: for another number of tokens, or gaps between their ids.
 
     """
+    n_vocab = None if n_vocab is None else check_int("explicit_n_vocab", n_vocab, 0)
     if n_vocab and (n_tokens != n_vocab or largest != n_vocab - 1):
         raise ValueError(
             f"explicit_n_vocab of {name!r} is {n_vocab}, but there are {n_tokens} tokens, special tokens included, and "

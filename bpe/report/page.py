@@ -106,6 +106,10 @@ def page_html(
     documents_by_text = _name_texts(texts)
     evaluation_json: Mapping[str, Any] = {}
     if evaluation is not None:
+        if not isinstance(evaluation, Mapping) and not hasattr(evaluation, "to_dict"):
+            raise TypeError(
+                f"evaluation is {describe(evaluation)}; it must be what bpe.evaluate returns, or its to_dict()"
+            )
         evaluation_json = evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
     metrics_by_name = group_by_tokenizer(evaluation_json, list(tokenizers_by_name)) if evaluation_json else {}
     usage = Usage(tokenizers_by_name, documents_by_text, metrics_by_name, getattr(evaluation, "results", ()))

@@ -25,6 +25,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from bpe._version import __version__
+from bpe.errors import check_str
 from bpe.report.page import fill_frame, make_policy
 from bpe.report.panels import Panels
 from bpe.report.tokenizers import ReportedTokenizer, Tokenizers, name_tokenizers
@@ -67,7 +68,7 @@ pass network=True
     def __init__(
         self, tokenizers: Tokenizers, host: str = "127.0.0.1", port: int = 8000, *, network: bool = False
     ) -> None:
-        if not network and not _is_loopback(host):
+        if not network and not _is_loopback(check_str("host", host)):
             raise ValueError(
                 f"host is {host!r}, which other machines may reach; it must be a loopback address such as 127.0.0.1, "
                 "or pass network=True"

@@ -268,7 +268,7 @@ def check_datasets(datasets: Sequence[Rows]) -> list[Rows]:
     return dataset_list
 
 
-def divide_round(weights: Sequence[float], n: int, *, allow_zero: bool = False) -> NDArray[np.int64]:
+def divide_round(weights: Sequence[Any], n: int, *, allow_zero: bool = False) -> NDArray[np.int64]:
     """Count the rows of each dataset in a round: the shares of the weights, by largest remainder.
 
     With `allow_zero`, some weights may be 0, but not all.
