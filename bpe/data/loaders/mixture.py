@@ -276,7 +276,8 @@ def divide_round(weights: Sequence[Any], n: int, *, allow_zero: bool = False) ->
     >>> divide_round([2, 1], 2).tolist()
     [10923, 5461]
     """
-    is_valid = all(isinstance(w, numbers.Real) and (0 < w < math.inf or (allow_zero and w == 0)) for w in weights)
+    least = 0.0 if allow_zero else math.nextafter(0, 1)
+    is_valid = all(isinstance(weight, numbers.Real) and least <= weight < math.inf for weight in weights)  # type: ignore[operator]
     if len(weights) != n or not is_valid or not any(weights):
         raise ValueError(
             f"weights is {short_repr(list(weights))}; it must have a positive number for each of {n} datasets"
