@@ -39,8 +39,9 @@ class AtomicFile:
 
     An existing target keeps its permission bits, and its owner and group where the process may set them. The
     temporary file never has wider permissions than the target. A symbolic link is followed, or replaced if `follow` is
-    False. Temporary files that killed processes left beside the target are removed first. For several files that belong
-    together: `sync` each, then `commit` each, the one that makes the others valid last.
+    False. Temporary files that killed processes left beside the target are removed first, unless `in_clean_folder` says
+    that there are none. For several files that belong together: `sync` each, then `commit` each, the one that makes the
+    others valid last.
 
     Attributes:
         file: the open file, binary, for writing.
@@ -59,7 +60,7 @@ class AtomicFile:
 
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, follow: bool = True) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, follow: bool = True, in_clean_folder: bool = False) -> None:
         self._shown_path = check_path(path)
         self._target = Path(os.path.realpath(self._shown_path) if follow else self._shown_path)
         target_status = _read_status(self._target)
@@ -67,7 +68,8 @@ class AtomicFile:
             raise OSError(f"{self._target} is not a regular file; an atomic write can replace only regular files")
         if not self._target.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(self._target.parent))
-        _remove_leftovers(self._target)
+        if not in_clean_folder:
+            _remove_leftovers(self._target)
         mode = 0o666 if target_status is None else target_status.st_mode & 0o600
         self._temporary_path, descriptor = _create_temporary(self._target, mode, self._shown_path)
         self.file: BinaryIO = io.BufferedWriter(_ErrorNamingFile(descriptor, self._shown_path), _BUFFER_BYTES)

@@ -254,7 +254,7 @@ def _encode_groups(
                         blocks,
                         threads,
                         _GROUP_BYTES,
-                        allowed,
+                        policy=(allowed, frozenset()),
                         bos_eos=bos_eos,
                         max_bytes=_GROUP_BYTES,
                         ahead=ahead,

@@ -69,6 +69,7 @@ cdef class FileBlock:
     cdef int64_t* sizes                # in bytes
     cdef Py_ssize_t n_documents
     cdef size_t starts_capacity, sizes_capacity
+    cdef Py_ssize_t n_bad_records      # that were left out of the block
     cdef MatchList matches             # of separators
 
     cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil

@@ -81,7 +81,7 @@ cdef class FileBlock:
         cdef Py_ssize_t start = 0, i
         if reader.has_records:                             # `read` has found them
             return 0
-        self.n_documents = 0
+        self.n_documents = self.n_bad_records = 0
         self.matches.n = 0
         if reader.separator_finder is not None:
             reader.separator_finder.find_leftmost_longest(self.data, 0, self.n, &self.matches)
@@ -369,14 +369,14 @@ cdef int raise_for_text(FileReader reader, FileBlock block) except -1:
 
 cdef int drop_invalid_documents(FileReader reader, FileBlock block) except -1 nogil:
     """Leave out the documents of a block that are not UTF-8, and count them."""
-    cdef Py_ssize_t i, n = 0, n_invalid
+    cdef Py_ssize_t i, n = 0
     for i in range(block.n_documents):
         if is_utf8(block.data + block.starts[i], block.sizes[i]):
             block.starts[n], block.sizes[n] = block.starts[i], block.sizes[i]
             n += 1
-    n_invalid, block.n_documents = block.n_documents - n, n
+    block.n_bad_records, block.n_documents = block.n_documents - n, n
     with gil:
-        reader.count_invalid(n_invalid)
+        reader.count_invalid(block.n_bad_records)
     return 0
 
 
@@ -762,7 +762,7 @@ cdef int read_records(FileReader reader, FileBlock block) except -1 nogil:
     """Make the text of a block and its documents from its lines, whose blank ones are left out."""
     cdef Py_ssize_t size = block.n, start = skip_byte_order_mark(block.lines, size, block.offset)
     cdef bint is_valid = is_utf8(block.lines, size)
-    block.n = block.n_documents = block.counted_to = block.n_counted_lines = 0
+    block.n = block.n_documents = block.counted_to = block.n_counted_lines = block.n_bad_records = 0
     block.reserve(max(size, reader.block_bytes) + RECORD_PADDING, 0)
     if reader.dialect is not None:
         return read_rows(reader, block, start, size, is_valid)
@@ -833,6 +833,7 @@ cdef Py_ssize_t parse_record(FileReader reader, FileBlock block, Py_ssize_t star
     except BaseException as error:
         fail(reader, block, NULL, error)
     if text is None:
+        block.n_bad_records += 1
         return -1
     memcpy(block.data + block.n, <const byte_t*>text, len(text))
     return len(text)

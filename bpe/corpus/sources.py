@@ -34,7 +34,7 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
-from bpe.errors import FormatError, check_choice, check_int, describe, pluralize
+from bpe.errors import FormatError, check_choice, check_int, describe, ignore_system_errors, pluralize
 
 if TYPE_CHECKING:
     from bpe.corpus.listing import SourceFile
@@ -220,6 +220,11 @@ class Sources:
     def regular(self) -> bool:
         """Whether any thread may read all files, since none is a pipe or remote."""
         return all(file.kind == "file" for file in self._list_used_files())
+
+    @property
+    def kernel_reads_all(self) -> bool:
+        """Whether a `FileReader` reads all files, from their beginnings on."""
+        return all(map(self._find_kernel_format, self._list_units_to_read()))
 
     def estimate_size_before(self, position: Position) -> int:
         """Estimate the bytes on disk before a position."""
@@ -424,7 +429,7 @@ class Sources:
                 documents more; None for the beginning.
             unsplittable: strings that must not be cut: for whole files of text or JSON Lines that need nothing else,
                 the generator yields a `FileReader` in place of their blocks, again and again until it is finished. None
-                for blocks only, which alone know the bad records before each.
+                for blocks only.
             block_bytes: how many bytes a `FileReader` reads at once.
             whole_documents: whether its blocks end where documents do.
 
@@ -671,7 +676,9 @@ class Sources:
         """Find how a kernel reads a unit: (the format, whether the file is plain); None if none does."""
         _, file_format, compression, size, kind = self.files[unit.file_index]
         is_plain = compression is None and self.encoding_errors != "replace"
-        if file_format in ("parquet", "arrow") or kind != "file" or (is_plain and not size):
+        if file_format in ("parquet", "arrow") or kind != "file":
+            return None
+        if is_plain and not size and not _is_empty(self.files[unit.file_index].name):  # such as a file of /proc
             return None
         return file_format, is_plain
 
@@ -774,6 +781,13 @@ class Sources:
 
 #: What `files=` of training and of `bpe.evaluate` takes.
 Files = PathLike | Iterable[PathLike] | Sources
+
+
+def _is_empty(name: str) -> bool:
+    """Whether a file of 0 bytes has no content either, as those of /proc have."""
+    with ignore_system_errors(), open(name, "rb") as file:
+        return not file.read(1)
+    return False
 
 
 def _find_separator_end(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:

@@ -240,7 +240,8 @@ class GroupEncoder:
         """
         sources, documents_to_skip = self._sources, self._start.documents_after_position
         regular = sources.regular
-        by_kernel = regular and sources.on_error == "raise"  # else the bad records before each block are needed
+        # The bad records before each block are known where all files are read by kernels, or all by Python code.
+        by_kernel = regular and (sources.on_error == "raise" or sources.kernel_reads_all)
         unsplittable = self._engine.list_unsplittable(sources.separators, self._allowed) if by_kernel else None
         blocks = sources.blocks(
             self._make_block_end_finder(),
@@ -258,6 +259,7 @@ class GroupEncoder:
             max_bytes=largest,
             max_written_bytes=min(MAX_WRITTEN_BYTES * threads, MAX_SHARED_WRITTEN_BYTES),
             bytes_per_document=_BYTES_PER_DOCUMENT if self._whole_documents else _BYTES_PER_LENGTH,
+            counts_records=unsplittable is not None,
             unexpected_names=self._unexpected_names,
             before_block=self._before_block,
         )
@@ -302,23 +304,6 @@ class GroupEncoder:
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)
 
 
-class _BlockRow(NamedTuple):
-    """Where the first document that begins in a block is.
-
-    Attributes:
-        file_index: the index of the file.
-        offset: where reading can go on to reach it; -1 if the block does not begin with it.
-        documents_to_skip: how many documents from there on precede it.
-        n_bad_records: the bad records before it.
-
-    """
-
-    file_index: int
-    offset: int
-    documents_to_skip: int
-    n_bad_records: int
-
-
 class _GroupBuilder(Iterator["Block | FileReader"]):
     """Yields the blocks and readers of all groups, and numbers the documents of each group.
 
@@ -329,6 +314,7 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
         max_bytes, max_written_bytes: the most bytes of a group's text, about, whose ids are in memory, and of one whose
             ids are written by a target.
         bytes_per_document: the memory that a document takes beside its ids.
+        counts_records: whether bad records are left out by readers, and not by Python code.
         unexpected_names, before_block: as for `GroupEncoder`.
 
     """
@@ -342,36 +328,33 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
         max_bytes: int,
         max_written_bytes: int,
         bytes_per_document: int,
+        counts_records: bool,
         unexpected_names: Collection[str],
         before_block: Callable[[], None],
     ) -> None:
         self._blocks, self._sources, self._before_block = blocks, sources, before_block
         self._max_bytes, self._max_written_bytes = max_bytes, max_written_bytes
-        self._bytes_per_document = bytes_per_document
+        self._bytes_per_document, self._counts_records = bytes_per_document, counts_records
         self._warning = NameWarning(unexpected_names)
         self._limit = self._written_limit = FIRST_GROUP_BYTES
-        self._earlier_bad_records = start.n_bad_records - sources.skipped
+        # Those before the next block of a reader; or those of earlier runs, which `Block.n_bad_records` has not.
+        self._n_bad_records = start.n_bad_records - (0 if counts_records else sources.skipped)
+        self._has_readers = False
         self._file = -1 if start.position is None else start.position.file_index
         self._next_index = start.index_in_file  # of the next document, in its file
         self._last_run = DocumentRun(0, 0, 0, 0, 0, 0)
 
     def begin_group(self, *, is_written: bool) -> int:
         """Begin the next group, whose ids a target writes or not; returns the bytes of text after which it ends."""
-        self._rows: list[_BlockRow] = []  # of blocks; readers have none
         return self._written_limit if is_written else self._limit
 
     def __next__(self) -> Block | FileReader:
         self._before_block()
         block = next(self._blocks)
-        if not isinstance(block, Block):
-            return block
-        self._warning.search(block.text, block.source)
-        offset = block.resume_offset if block.begins_document else -1
-        self._rows.append(
-            _BlockRow(
-                block.file_index, offset, block.documents_to_skip, self._earlier_bad_records + block.n_bad_records
-            )
-        )
+        if isinstance(block, Block):
+            self._warning.search(block.text, block.source)
+        else:
+            self._has_readers = True
         return block
 
     def end_group(self, block_ids: BlockIds, target: FileTarget | None) -> DocumentGroup:
@@ -398,11 +381,11 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
 
         That is the beginning of the group, until enough was searched, and of files that begin in the group.
         """
-        if not self._warning.names:
+        if not (self._warning.names and self._has_readers):
             return
         n_searched = 0
         previous_file = -1 if self._warning.needs_all() else self._file
-        for file, start in zip(block_ids.files.tolist(), block_ids.first_starts.tolist(), strict=True):
+        for _, file, start, *_ in block_ids.blocks.tolist():
             if file <= previous_file:
                 continue
             n_searched, previous_file, name = n_searched + 1, file, self._sources.files[file].name
@@ -415,20 +398,14 @@ class _GroupBuilder(Iterator["Block | FileReader"]):
     def _number_runs(self, block_ids: BlockIds) -> list[DocumentRun]:
         """Number the group's documents within their files: the runs that begin in the blocks."""
         runs = [] if block_ids.begins_document else [self._last_run]
-        first, rows = int(not block_ids.begins_document), iter(self._rows)
-        # No bad records are in a file that a reader has; those that were before it are all those until now.
-        n_bad = self._earlier_bad_records + self._sources.skipped
-        blocks = zip(block_ids.files.tolist(), block_ids.first_starts.tolist(), block_ids.n_begun.tolist(), strict=True)
-        for reader_file, start, n_begun in blocks:
-            row = next(rows) if reader_file < 0 else _BlockRow(reader_file, start, 0, n_bad)
-            if row.file_index != self._file:
-                self._file, self._next_index = row.file_index, 0
-            if n_begun and row.offset >= 0:
-                runs.append(
-                    DocumentRun(
-                        first, row.file_index, self._next_index, row.offset, row.documents_to_skip, row.n_bad_records
-                    )
-                )
+        first = int(not block_ids.begins_document)
+        for n_begun, file, start, documents_to_skip, n_bad_records in block_ids.blocks.tolist():
+            if file != self._file:
+                self._file, self._next_index = file, 0
+            n_bad_before = self._n_bad_records + (0 if self._counts_records else n_bad_records)
+            if n_begun and start >= 0:
+                runs.append(DocumentRun(first, file, self._next_index, start, documents_to_skip, n_bad_before))
+            self._n_bad_records += n_bad_records if self._counts_records else 0
             first += n_begun
             self._next_index += n_begun
         if runs:  # else there is no document

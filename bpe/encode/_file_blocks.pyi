@@ -29,8 +29,8 @@ class BlockJob(EncodeJob):
         encoder: Encoder,
         threads: int,
         blocks: Iterator[Any],
-        prepare_items: Callable[[Any], tuple[Buffer, NDArray[np.int64], NDArray[np.int64], Any]],
-        finish_block: Callable[[Any, NDArray[np.int64], int], Any],
+        open_block: Callable[[Any], tuple[Buffer, NDArray[np.int64], NDArray[np.int64]]],
+        raise_for_unknown: Callable[[Any, int, int], object],
         specials: SpecialItems,
         n_bytes: int,
         max_bytes: int,
@@ -38,6 +38,4 @@ class BlockJob(EncodeJob):
         with_hashes: bool = ...,
     ) -> Self: ...
     def count_threads(self) -> int: ...
-    def result(  # type: ignore[override]
-        self,
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64] | None]: ...
+    def result(self) -> tuple[Any, ...] | None: ...  # type: ignore[override]

@@ -2,7 +2,8 @@
 
 A block is read by the thread that encodes it, so that the text is in that core's cache. Blocks are given out one at a
 time and numbered in that order, which is the order of the ids. Those of a `FileReader` need no Python code and no GIL,
-unless they hold bytes that are not UTF-8, disallowed special tokens or unknown symbols, for the error.
+unless they hold bytes that are not UTF-8, disallowed special tokens or unknown symbols, for the error. Other blocks are
+opened and closed by Python code; what is between is the same.
 
 A block has *documents*, and these have *items*: texts, and ids before, between and after them:
 
@@ -34,9 +35,15 @@ from libc.string cimport memcpy
 from posix.unistd cimport usleep
 
 
+cdef struct BlockText:        # the text of a block, and its documents
+    const byte_t* data
+    Py_ssize_t size           # bytes that may be read
+    Py_ssize_t n              # documents
+    const int64_t* starts
+    const int64_t* sizes      # in bytes
+    bint begins_document, ends_document
+
 cdef struct BlockItems:       # of a block
-    const byte_t* text
-    Py_ssize_t size           # of the text
     Py_ssize_t n
     const int64_t* starts     # of the items in the text; of an item without text, its id
     const int64_t* sizes      # in bytes; -1 for an id
@@ -50,17 +57,19 @@ cdef struct ItemArrays:       # memory for items
     size_t starts_capacity, sizes_capacity, lengths_capacity
 
 cdef struct Record:           # of an encoded block
-    int64_t number
-    int64_t n                 # documents, or parts of them
-    int64_t begins_document   # as those of `BlockIds`
-    int64_t ends_document
-    int64_t n_bytes
-    int64_t disk_bytes
-    int64_t file_index        # among the sources; -1 if Python code has read the block
-    int64_t first_start       # in the file, of the first document that begins in the block; -1 as above, or without one
+    int64_t n_begun           # the columns of `BlockIds.blocks`
+    int64_t file_index
+    int64_t start
+    int64_t documents_to_skip
+    int64_t n_bad_records
+    Py_ssize_t number
+    Py_ssize_t n              # documents, or parts of them
+    bint begins_document, ends_document   # as those of `BlockIds`
+    Py_ssize_t n_bytes
+    Py_ssize_t disk_bytes
 
 cdef enum:
-    RECORD_FIELDS = 8         # of a record
+    N_COLUMNS = 5             # of a record
     DOCUMENT_BYTES = 128      # that a document takes, with the arrays of the lengths, at most
     MAX_WAITING_IDS = 1 << 24  # that wait in memory for an earlier block to be encoded, before they go to a target
     WAIT_MICROSECONDS = 1000
@@ -78,8 +87,10 @@ cdef Py_ssize_t find_block_end(void* encoder, const byte_t* text, Py_ssize_t sta
 cdef class BlockBuffers(ThreadBuffers):
     """The memory of a thread that encodes blocks, and the records of those that it has encoded."""
 
-    cdef FileBlock text                    # the current block, if a `FileReader` has read it
+    cdef FileBlock file_block              # the current block, if a `FileReader` has read it
     cdef object block                      # otherwise the current block; else None
+    cdef tuple owners                      # objects that the text of such a block points into
+    cdef BlockText text                    # of the current block
     cdef BlockItems items
     cdef ItemArrays own_items              # of a block with other items than its documents
     cdef int64_t* first_items              # of each document of such a block, and `n` of its items
@@ -87,8 +98,6 @@ cdef class BlockBuffers(ThreadBuffers):
     cdef MatchList specials                # found in a document
     cdef Py_ssize_t number                 # of the current block
     cdef bint is_encoding                  # the current block, so that the workspace is in use
-    cdef tuple owners                      # objects that the items point into, if Python code has prepared them
-    cdef object context, lengths
     cdef Record* records
     cdef Py_ssize_t n_records
     cdef size_t records_capacity
@@ -99,7 +108,7 @@ cdef class BlockBuffers(ThreadBuffers):
     cdef size_t hashes_capacity
 
     def __cinit__(self, *_):
-        self.text = FileBlock()
+        self.file_block = FileBlock()
 
     def __dealloc__(self):
         free(self.records)
@@ -163,9 +172,10 @@ cdef class SpecialItems:
         """Whether documents may have other items than their text."""
         return self.allowed is not None or self.bos != NO_TOKEN or self.eos != NO_TOKEN
 
-    cdef int add_items(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
+    cdef int add_items(self, BlockBuffers buffers) except -1 nogil:
         """Add the items of the documents of the current block."""
-        cdef Py_ssize_t i, n = text.n_documents
+        cdef BlockText* text = &buffers.text
+        cdef Py_ssize_t i, n = text.n
         buffers.own_items.n = 0
         buffers.first_items = <int64_t*>grow_array(
             buffers.first_items, &buffers.first_items_capacity, n + 1, sizeof(int64_t)
@@ -204,13 +214,11 @@ cdef class BlockJob(EncodeJob):
         encoder, threads: as for any job.
         blocks: an iterator of blocks and of `FileReader`s, advanced by one thread at a time. A reader comes again until
             it is finished.
-        prepare_items: called as prepare_items(block) in the thread that encodes it; returns (buffer, starts, sizes,
-            context). Item i is `buffer[starts[i]:starts[i] + sizes[i]]`, or the id `starts[i]` if its size is -1; both
-            are int64.
-        finish_block: called as finish_block(context, lengths, unknown_item) after a block is encoded, with the int64
-            number of ids of each item, and the first item with a symbol that has no id, or -1; returns a `BlockIds`,
-            whose ids are not used.
-        specials: a `SpecialItems`, which makes the same items of a reader's block.
+        open_block: called as open_block(block) in the thread that encodes it; returns (buffer, starts, ends), the last
+            two int64: document i is `buffer[starts[i]:ends[i]]`. It raises the errors of the block's text.
+        raise_for_unknown: called as raise_for_unknown(block, start, size) for a text of the block that has a symbol
+            without an id; raises the error.
+        specials: makes the items of the documents.
         n_bytes: the amount of text, about.
         max_bytes: the bytes after which no more blocks are taken; each document counts as DOCUMENT_BYTES more.
         out: the array to write the ids to, or an `IdTarget`, as for `OrderedIds`; None for a new array. No more blocks
@@ -220,7 +228,7 @@ cdef class BlockJob(EncodeJob):
     """
 
     cdef bint with_hashes
-    cdef object blocks, prepare_items, finish_block
+    cdef object blocks, open_block, raise_for_unknown
     cdef object first_block                # the first item, if it is a block that no thread has taken; else None
     cdef FileReader first_reader           # if the first item is one; else None
     cdef FileReader reader                 # the current one, or None
@@ -232,12 +240,12 @@ cdef class BlockJob(EncodeJob):
     cdef dict errors                       # by number
 
     def __cinit__(
-        self, encoder, threads, blocks, prepare_items, finish_block, SpecialItems specials not None, Py_ssize_t n_bytes,
-        Py_ssize_t max_bytes, out=None, bint with_hashes=False,
+        self, encoder, threads, blocks, open_block, raise_for_unknown, SpecialItems specials not None,
+        Py_ssize_t n_bytes, Py_ssize_t max_bytes, out=None, bint with_hashes=False,
     ):
         check_lock(&self.reading)
         self.specials = specials
-        self.prepare_items, self.finish_block = prepare_items, finish_block
+        self.open_block, self.raise_for_unknown = open_block, raise_for_unknown
         self.n_bytes, self.max_bytes, self.with_hashes = n_bytes, max_bytes, with_hashes
         self.all_buffers, self.errors = [], {}
         self.take_first(blocks)
@@ -264,7 +272,7 @@ cdef class BlockJob(EncodeJob):
     cdef ThreadBuffers new_buffers(self):
         cdef BlockBuffers buffers = BlockBuffers(MAX_FRAGMENTS)
         if self.first_reader is not None:
-            self.first_reader.attach(buffers.text)
+            self.first_reader.attach(buffers.file_block)
         self.all_buffers.append(buffers)
         return buffers
 
@@ -283,9 +291,8 @@ cdef class BlockJob(EncodeJob):
         with self.reading:
             if not self.take_block(buffers):
                 return False
-        if not self.prepare_text(buffers, buffers.text):
-            with gil:
-                self.prepare_block(buffers)
+        self.open_text(buffers, buffers.file_block)
+        self.make_items(buffers)
         buffers.is_encoding = True
         if self.n_parts > 1:
             self.encode_and_deliver(workspace, buffers, buffers.number)
@@ -294,11 +301,10 @@ cdef class BlockJob(EncodeJob):
                 prepare_output(workspace, self.n_bytes)
             self.encode_part(workspace, buffers, buffers.number)
         buffers.is_encoding = False
-        if buffers.owners is None and workspace.unknown_fragment < 0:
-            self.record_text(buffers, buffers.text)
-        else:
+        if workspace.unknown_fragment >= 0:
             with gil:
-                self.record_block(buffers, workspace.unknown_fragment)
+                self.raise_for_item(buffers, workspace.unknown_fragment)
+        self.record_documents(buffers)
         return True
 
     cdef int wait_for_target(self, Workspace workspace) except -1 nogil:
@@ -328,13 +334,13 @@ cdef class BlockJob(EncodeJob):
         if self.output is not None and self.output.target is not None and load(&self.output.target.full):
             return False
         buffers.number = self.take_part()
-        while self.reader is None or not self.reader.give_out(buffers.text, find_block_end, <void*>self.encoder):
+        while self.reader is None or not self.reader.give_out(buffers.file_block, find_block_end, <void*>self.encoder):
             with gil:
                 if not self.take_from_iterator(buffers):
                     return False
             if self.reader is None:
                 return True
-        self.n_bytes_taken += buffers.text.n
+        self.n_bytes_taken += buffers.file_block.n
         return True
 
     cdef bint take_from_iterator(self, BlockBuffers buffers) except -1:
@@ -353,96 +359,102 @@ cdef class BlockJob(EncodeJob):
             self.n_bytes_taken += max(block.disk_bytes, len(block.text))  # a compressed file has less on disk
         return True
 
-    cdef bint prepare_text(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
-        """Read a reader's block and prepare its items; False if Python code has to do that."""
-        cdef ItemArrays* own = &buffers.own_items
+    cdef int open_text(self, BlockBuffers buffers, FileBlock block) except -1 nogil:
+        """Read the text and find the documents of the block that was taken."""
         if buffers.block is not None:
-            return False
-        text.reader.read(text)
-        text.split(text.reader)                               # once, since it counts bad documents
-        if text.reader.requires_utf8 and not is_utf8(text.data, text.n):
-            return False
-        if self.specials.disallowed is not None and self.specials.disallowed.occurs_in(text.data, text.n):
-            return False
-        buffers.items = BlockItems(
-            text=text.data, size=text.capacity, n=text.n_documents, starts=text.starts, sizes=text.sizes, lengths=NULL
+            with gil:
+                return self.open_python_block(buffers)
+        block.reader.read(block)
+        block.split(block.reader)
+        if self.may_have_error(block):
+            with gil:
+                self.check_block(block)
+        buffers.text = BlockText(
+            data=block.data, size=block.capacity, n=block.n_documents, starts=block.starts, sizes=block.sizes,
+            begins_document=block.begins_document, ends_document=block.ends_document,
         )
-        if self.specials.adds_items():
-            self.specials.add_items(buffers, text)
-            own.lengths = <int64_t*>grow_array(own.lengths, &own.lengths_capacity, own.n + 1, sizeof(int64_t))
-            buffers.items.n, buffers.items.starts, buffers.items.sizes = own.n, own.starts, own.sizes
-            buffers.items.lengths = own.lengths
-        else:
-            buffers.items.lengths = buffers.reserve_counts(text.n_documents)
-        return True
+        return 0
 
-    cdef int record_text(self, BlockBuffers buffers, FileBlock text) except -1 nogil:
-        """Record an encoded block that `prepare_text` has prepared."""
-        cdef int64_t* counts = buffers.reserve_counts(text.n_documents)
+    cdef bint may_have_error(self, FileBlock block) except -1 nogil:
+        """Whether a block may not be UTF-8, or have a disallowed special token."""
+        if block.reader.requires_utf8 and not is_utf8(block.data, block.n):
+            return True
+        return self.specials.disallowed is not None and self.specials.disallowed.occurs_in(block.data, block.n)
+
+    cdef int check_block(self, FileBlock block) except -1:
+        """Have Python code raise the error of a block, if there is one."""
+        self.open_block(block.make_block())
+        return 0
+
+    cdef int open_python_block(self, BlockBuffers buffers) except -1:
+        """Have Python code open a block that it has read."""
+        cdef const byte_t[::1] text
+        cdef const int64_t[::1] starts, sizes
+        cdef Py_ssize_t i
+        text, start_array, ends = self.open_block(buffers.block)
+        starts, sizes = start_array, ends - start_array
+        for i in range(starts.shape[0]):
+            if not 0 <= starts[i] <= text.shape[0] - sizes[i] or sizes[i] < 0:
+                raise ValueError(f"document {i} is not within its block of {text.shape[0]} bytes")
+        buffers.owners = (text, starts, sizes)
+        buffers.text = BlockText(
+            data=NULL, size=text.shape[0], n=starts.shape[0], starts=NULL, sizes=NULL,
+            begins_document=buffers.block.begins_document, ends_document=buffers.block.ends_document,
+        )
+        if text.shape[0]:
+            buffers.text.data = &text[0]
+        if starts.shape[0]:
+            buffers.text.starts, buffers.text.sizes = &starts[0], &sizes[0]
+        return 0
+
+    cdef int make_items(self, BlockBuffers buffers) except -1 nogil:
+        """Make the items of the current block's documents."""
+        cdef BlockText* text = &buffers.text
+        cdef ItemArrays* own = &buffers.own_items
+        if not self.specials.adds_items():
+            buffers.items = BlockItems(
+                n=text.n, starts=text.starts, sizes=text.sizes, lengths=buffers.reserve_counts(text.n)
+            )
+            return 0
+        self.specials.add_items(buffers)
+        own.lengths = <int64_t*>grow_array(own.lengths, &own.lengths_capacity, own.n + 1, sizeof(int64_t))
+        buffers.items = BlockItems(n=own.n, starts=own.starts, sizes=own.sizes, lengths=own.lengths)
+        return 0
+
+    cdef int raise_for_item(self, BlockBuffers buffers, Py_ssize_t item) except -1:
+        """Raise the error for an item with a symbol that has no id."""
+        block = buffers.file_block.make_block() if buffers.block is None else buffers.block
+        self.raise_for_unknown(block, buffers.items.starts[item], buffers.items.sizes[item])
+        return 0
+
+    cdef int record_documents(self, BlockBuffers buffers) except -1 nogil:
+        """Record the current block, which is encoded."""
+        cdef BlockText* text = &buffers.text
+        cdef int64_t* counts = buffers.reserve_counts(text.n)
         cdef Py_ssize_t i, item
         cdef Record record = Record(
-            number=buffers.number, n=text.n_documents, begins_document=text.begins_document,
-            ends_document=text.ends_document, n_bytes=0, disk_bytes=text.disk_bytes,
-            file_index=text.reader.units[text.unit_index, FILE_INDEX], first_start=-1,
+            n_begun=text.n - (not text.begins_document), file_index=0, start=-1, documents_to_skip=0, n_bad_records=0,
+            number=buffers.number, n=text.n, begins_document=text.begins_document, ends_document=text.ends_document,
+            n_bytes=0, disk_bytes=0,
         )
-        if (not text.begins_document) < text.n_documents:
-            record.first_start = text.offset + text.starts[not text.begins_document]
         if self.with_hashes:
-            hash_documents(buffers, text)
-        for i in range(text.n_documents):
+            hash_documents(buffers)
+        for i in range(text.n):
             record.n_bytes += text.sizes[i]
             if buffers.items.lengths != counts:
                 counts[i] = 0
                 for item in range(buffers.first_items[i], buffers.first_items[i + 1]):
                     counts[i] += buffers.items.lengths[item]
+        if buffers.block is not None:
+            with gil:
+                close_python_block(buffers, &record)
+        else:
+            describe_source(buffers.file_block, &record)
         return buffers.add(record)
-
-    cdef int prepare_block(self, BlockBuffers buffers) except -1:
-        """Prepare the items of a block in Python."""
-        cdef const byte_t[::1] text
-        cdef const int64_t[::1] starts, sizes
-        cdef int64_t[::1] lengths
-        cdef Py_ssize_t i, n
-        text, starts, sizes, context = self.prepare_items(
-            buffers.text.make_block() if buffers.block is None else buffers.block
-        )
-        n = min(starts.shape[0], sizes.shape[0])
-        for i in range(n):
-            if sizes[i] >= 0 and not 0 <= starts[i] <= text.shape[0] - sizes[i]:
-                raise ValueError(f"item {i} is not within its block of {text.shape[0]} bytes")
-        length_array = np.empty(n, dtype=np.int64)
-        lengths = length_array
-        buffers.owners = (text, starts, sizes)
-        buffers.context, buffers.lengths = context, length_array
-        buffers.items = BlockItems(text=NULL, size=text.shape[0], n=n, starts=NULL, sizes=NULL, lengths=NULL)
-        if text.shape[0]:
-            buffers.items.text = &text[0]
-        if n:
-            buffers.items.starts, buffers.items.sizes, buffers.items.lengths = &starts[0], &sizes[0], &lengths[0]
-        return 0
-
-    cdef int record_block(self, BlockBuffers buffers, Py_ssize_t unknown_item) except -1:
-        """Call `finish_block` for an encoded block, and record it."""
-        cdef const int64_t[::1] lengths
-        cdef Py_ssize_t i
-        if buffers.owners is None:
-            self.prepare_block(buffers)                       # an error names the symbol
-        buffers.owners = buffers.block = None                 # the buffer may be reused
-        ids = self.finish_block(buffers.context, buffers.lengths, unknown_item)
-        lengths = ids.lengths
-        buffers.reserve_counts(lengths.shape[0])
-        for i in range(lengths.shape[0]):
-            buffers.counts[buffers.n_counts + i] = lengths[i]
-        if self.with_hashes:
-            keep_hashes(buffers, ids.hashes)
-        return buffers.add(Record(
-            number=buffers.number, n=lengths.shape[0], begins_document=ids.begins_document,
-            ends_document=ids.ends_document, n_bytes=ids.n_bytes, disk_bytes=ids.disk_bytes, file_index=-1,
-            first_start=-1,
-        ))
 
     cdef Py_ssize_t encode_part(self, Workspace workspace, ThreadBuffers buffers, Py_ssize_t number) except -2 nogil:
         """Encode a block."""
+        cdef BlockText* text = &(<BlockBuffers>buffers).text
         cdef BlockItems* items = &(<BlockBuffers>buffers).items
         cdef Fragment* fragments = buffers.fragments
         cdef Py_ssize_t i, n, first = 0
@@ -453,9 +465,9 @@ cdef class BlockJob(EncodeJob):
                 if fragments[i].size < 0:
                     fragments[i].text, fragments[i].token = NULL, <token_t>items.starts[first + i]
                 else:
-                    fragments[i].text = items.text + items.starts[first + i]
+                    fragments[i].text = text.data + items.starts[first + i]
             begin_feed(workspace.feed, fragments, n, self.encoder.scanner)
-            workspace.feed.in_one_buffer, workspace.feed.readable = True, items.text + items.size
+            workspace.feed.in_one_buffer, workspace.feed.readable = True, text.data + text.size
             self.encoder.encode_feed(workspace, items.lengths + first)
             if workspace.unknown_fragment >= 0:
                 workspace.unknown_fragment += first
@@ -464,8 +476,7 @@ cdef class BlockJob(EncodeJob):
         return -1
 
     def result(self):
-        """Return the result, after all threads are done: (uint32 ids, int64 ids of each document, int64 records of the
-        blocks, shape (n, 7): the fields of `Record` after the number; the hashes of the documents, uint64, or None).
+        """Return the arguments of `BlockIds`, after all threads are done; None if there were no blocks.
 
         It uses no NumPy function, since most of them release the GIL, and may wait for another thread to get it back.
 
@@ -476,26 +487,32 @@ cdef class BlockJob(EncodeJob):
         if self.errors:
             raise self.errors[min(self.errors)]
         ids = self.single_part_ids if self.n_parts == 1 else self.output.take_ids()
-        return ids, *self.join_records()
+        fields = self.join_records()
+        return None if fields is None else (ids, *fields)
 
     cdef tuple join_records(self):
-        """Join the counts of all blocks to lengths of documents, their records in order, and the hashes."""
+        """Join the counts of all blocks to lengths of documents, and their records in order."""
         cdef BlockBuffers buffers
-        cdef Py_ssize_t n_counts = 0, n_records = 0, n_lengths = 0, n_blocks = 0, i, j, number
+        cdef Py_ssize_t n_counts = 0, n_records = 0, n_lengths = 0, n_blocks = 0, n_bytes = 0, disk_bytes = 0, i, j
         for buffers in self.all_buffers:
             n_counts += buffers.n_counts
             n_records += buffers.n_records
             for i in range(buffers.n_records):
-                n_blocks = max(n_blocks, <Py_ssize_t>buffers.records[i].number + 1)
+                n_blocks = max(n_blocks, buffers.records[i].number + 1)
+        if not n_records:
+            return None
         lengths = np.empty(n_counts, dtype=np.int64)
         hashes = np.empty(n_counts if self.with_hashes else 0, dtype=np.uint64)
-        records = np.empty((n_records, RECORD_FIELDS - 1), dtype=np.int64)
+        rows = np.empty((n_records, N_COLUMNS), dtype=np.int64)
         cdef int64_t[::1] length_rows = lengths
         cdef uint64_t[::1] hash_rows = hashes
-        cdef int64_t[:, ::1] record_rows = records
+        cdef int64_t[:, ::1] record_rows = rows
         cdef RecordedBlock* blocks = <RecordedBlock*>check_allocated(
-            calloc(n_blocks + 1, sizeof(RecordedBlock)), n_blocks + 1, b"blocks"
+            calloc(n_blocks, sizeof(RecordedBlock)), n_blocks, b"blocks"
         )
+        cdef Record* record
+        cdef Record* first = NULL
+        cdef Record* last = NULL
         for buffers in self.all_buffers:
             j = 0
             for i in range(buffers.n_records):
@@ -503,37 +520,58 @@ cdef class BlockJob(EncodeJob):
                 if self.with_hashes:
                     blocks[buffers.records[i].number].hashes = buffers.hashes + j
                 j += buffers.records[i].n
-        i = 0
-        for number in range(n_blocks):
-            if blocks[number].record == NULL:
+        n_records = 0
+        for i in range(n_blocks):
+            record = blocks[i].record
+            if record == NULL:
                 continue
-            memcpy(&record_rows[i, 0], &blocks[number].record.n, (RECORD_FIELDS - 1) * sizeof(int64_t))
-            for j in range(blocks[number].record.n):
-                if j == 0 and i and not blocks[number].record.begins_document:
-                    length_rows[n_lengths - 1] += blocks[number].counts[j]
+            first, last = record if first == NULL else first, record
+            memcpy(&record_rows[n_records, 0], record, N_COLUMNS * sizeof(int64_t))
+            n_bytes += record.n_bytes
+            disk_bytes += record.disk_bytes
+            for j in range(record.n):
+                if j == 0 and n_records and not record.begins_document:
+                    length_rows[n_lengths - 1] += blocks[i].counts[j]
                 else:
-                    length_rows[n_lengths] = blocks[number].counts[j]
+                    length_rows[n_lengths] = blocks[i].counts[j]
                     if self.with_hashes:
-                        hash_rows[n_lengths] = blocks[number].hashes[j]
+                        hash_rows[n_lengths] = blocks[i].hashes[j]
                     n_lengths += 1
-            i += 1
+            n_records += 1
+        begins, ends = bool(first.begins_document), bool(last.ends_document)
         free(blocks)
-        return lengths[:n_lengths], records, hashes[:n_lengths] if self.with_hashes else None
+        return (
+            lengths[:n_lengths], begins, ends, n_bytes, disk_bytes, hashes[:n_lengths] if self.with_hashes else None,
+            rows,
+        )
 
 
-cdef int hash_documents(BlockBuffers buffers, FileBlock text) except -1 nogil:
-    """Hash the documents of the current block, which is recorded next."""
-    cdef uint64_t* hashes = buffers.reserve_hashes(text.n_documents)
-    cdef Py_ssize_t i
-    for i in range(text.n_documents):
-        hashes[i] = hash_content(text.data + text.starts[i], text.sizes[i])
+cdef void describe_source(FileBlock block, Record* record) noexcept nogil:
+    """Record where a block of a `FileReader` is from."""
+    record.disk_bytes, record.file_index = block.disk_bytes, block.reader.units[block.unit_index, FILE_INDEX]
+    record.n_bad_records = block.n_bad_records
+    if block.begins_document:
+        record.start = block.offset                     # bad records may be before the document
+    elif block.n_documents > 1:
+        record.start = block.offset + block.starts[1]
+
+
+cdef int close_python_block(BlockBuffers buffers, Record* record) except -1:
+    """Record where a block is from that Python code has read, and release its memory."""
+    block, buffers.block, buffers.owners = buffers.block, None, None
+    record.disk_bytes, record.file_index = block.disk_bytes, block.file_index
+    record.documents_to_skip, record.n_bad_records = block.documents_to_skip, block.n_bad_records
+    if block.begins_document:
+        record.start = block.resume_offset
+    block.release()
     return 0
 
 
-cdef int keep_hashes(BlockBuffers buffers, const uint64_t[::1] block_hashes) except -1:
-    """Keep the hashes of a block that Python code has read and that is recorded next."""
-    cdef uint64_t* hashes = buffers.reserve_hashes(block_hashes.shape[0])
+cdef int hash_documents(BlockBuffers buffers) except -1 nogil:
+    """Hash the documents of the current block, which is recorded next."""
+    cdef BlockText* text = &buffers.text
+    cdef uint64_t* hashes = buffers.reserve_hashes(text.n)
     cdef Py_ssize_t i
-    for i in range(block_hashes.shape[0]):
-        hashes[i] = block_hashes[i]
+    for i in range(text.n):
+        hashes[i] = hash_content(text.data + text.starts[i], text.sizes[i])
     return 0

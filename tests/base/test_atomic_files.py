@@ -184,6 +184,18 @@ def test_the_next_writer_removes_leftovers(tmp_path: Path, name: str) -> None:
 
 
 @posix
+def test_leftovers_are_not_sought_in_a_clean_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listing a folder takes the GIL for each of its files; shards are written to folders that were cleaned before."""
+    monkeypatch.setattr(os, "listdir", None)
+    file = atomic.AtomicFile(tmp_path / "out", in_clean_folder=True)
+    file.sync()
+    file.commit()
+    assert (tmp_path / "out").exists()
+    with pytest.raises(TypeError):
+        atomic.AtomicFile(tmp_path / "out")
+
+
+@posix
 def test_a_leftover_with_a_reused_process_id_is_removed(tmp_path: Path) -> None:
     """Only a lock protects a file, since a name does not identify its writer."""
     (tmp_path / f".out.bpe-{os.getpid():016x}.tmp").touch()

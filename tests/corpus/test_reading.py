@@ -145,15 +145,15 @@ def test_no_buffer_is_much_larger_than_a_block(
         taken.append(size)
         return take(buffers, size)
 
-    prepare = encoding._BlockPreparer.prepare
+    open_block = encoding._BlockOpener.open
 
-    def recording_prepare(work: Any, block: Any) -> Any:
+    def recording_open(opener: Any, block: Any) -> Any:
         taken.append(len(block.text.obj))
-        return prepare(work, block)
+        return open_block(opener, block)
 
     monkeypatch.setattr(bpe.Sources, "_count_units_for_kernel", lambda *_: 0)
     monkeypatch.setattr(reading.BufferPool, "take", recording_take)
-    monkeypatch.setattr(encoding._BlockPreparer, "prepare", recording_prepare)
+    monkeypatch.setattr(encoding._BlockOpener, "open", recording_open)
     path = tmp_path / "text"
     path.write_bytes(("low lower lowest\n" * 3000).encode())
     tok = tokenizer("scanner")

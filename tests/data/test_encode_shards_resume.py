@@ -114,19 +114,22 @@ def test_real_kills_at_random_moments(tmp_path, tokenizer):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("ending", [".jsonl", ".csv.gz", ".parquet", ".txt"])
+@pytest.mark.parametrize("ending", [".jsonl", ".csv.gz", ".parquet", ".txt", " mixed"])
 @pytest.mark.usefixtures("small_groups")
 def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch, ending):
     """The manifest has the number of an undisturbed run, however often the command was killed."""
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 4000)
     monkeypatch.setattr(reading, "MAX_READ", 2000)
-    for number in range(3):
-        write_with_bad_records(tmp_path / f"{number}{ending}", make_texts(20 + number, 120))
+    endings = [".jsonl", ".parquet", ".csv"] if ending == " mixed" else [ending] * 3
+    paths = [tmp_path / f"{number}{end}" for number, end in enumerate(endings)]
+    for number, path in enumerate(paths):
+        write_with_bad_records(path, make_texts(20 + number, 120))
     options = {"separator": END} if ending == ".txt" else {}
+    assert bpe.Sources(paths).kernel_reads_all == (ending not in (".parquet", " mixed"))
 
     def encode(out: str, way: str) -> bpe.data.Manifest:
         return encode_shards(
-            bpe.Sources(sorted(tmp_path.glob(f"*{ending}")), on_error="skip", **options),
+            bpe.Sources(paths, on_error="skip", **options),
             tokenizer,
             tmp_path / out,
             **WAYS[way],
@@ -144,6 +147,38 @@ def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch,
         assert read_files(tmp_path / way) == read_files(tmp_path / f"{way} whole")
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".csv.gz", ".txt"])
+@pytest.mark.usefixtures("small_groups")
+def test_resume_points_count_the_bad_records_before_them(tmp_path, tokenizer, ending, threads):
+    """Where threads read blocks side by side, too. The naive twin reads what is before a point from another file."""
+    paths = [tmp_path / f"{number}{ending}" for number in range(4)]
+    for path, size in zip(paths, [120, 0, 1, 90], strict=True):
+        write_with_bad_records(path, make_texts(40 + size, size))
+    options = {"separator": END, "separator_ends": True} if ending == ".txt" else {}
+
+    def read(data: bytes) -> tuple[int, int]:
+        (tmp_path / f"part{ending}").write_bytes(gzip.compress(data) if ending == ".csv.gz" else data)
+        part = bpe.Sources(tmp_path / f"part{ending}", on_error="skip", **options)
+        return sum(1 for _ in part.documents()), part.skipped
+
+    texts = [gzip.decompress(path.read_bytes()) if ending == ".csv.gz" else path.read_bytes() for path in paths]
+    totals = [read(text) for text in texts]
+    sources = bpe.Sources(paths, on_error="skip", **options)
+    assert sources.kernel_reads_all
+    groups = list(grouping.GroupEncoder(sources, tokenizer._engine, (None, None), frozenset()).encode(threads))
+    n_runs = 0
+    for group in groups:
+        for run in group.runs:
+            n_documents, n_bad = read(texts[run.file_index][: run.offset])
+            n_bad += sum(skipped for _, skipped in totals[: run.file_index])
+            assert (run.index_in_file, run.bad_records) == (n_documents, n_bad)
+            n_runs += 1
+    assert n_runs > 8
+    assert sum(group.n_complete for group in groups) == sum(n_documents for n_documents, _ in totals)
+    assert sources.skipped == sum(skipped for _, skipped in totals)
+
+
 def write_with_bad_records(path: Path, texts: list[str]) -> None:
     """Write documents as a file of the format that its name says, every seventh of them bad."""
     bad_rows = [index % 7 == 0 for index in range(len(texts))]
@@ -153,9 +188,10 @@ def write_with_bad_records(path: Path, texts: list[str]) -> None:
         pq.write_table(pa.table({"text": [None if is_bad else text for text, is_bad in rows]}), path, row_group_size=25)
     elif path.suffix == ".jsonl":
         path.write_text("".join("{\n" if is_bad else json.dumps({"text": text}) + "\n" for text, is_bad in rows))
-    elif path.suffix == ".gz":
+    elif ".csv" in path.suffixes:
         quoted = ("too,many,cells\n" if is_bad else f'"{text}",1\n' for text, is_bad in rows)
-        path.write_bytes(gzip.compress(("text,n\n" + "".join(quoted)).encode()))
+        data = ("text,n\n" + "".join(quoted)).encode()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     else:
         path.write_bytes(b"".join((b"\xff" if is_bad else text.encode()) + END.encode() for text, is_bad in rows))
 

@@ -28,7 +28,7 @@ from cpython.pythread cimport (
     PyThread_type_lock,
 )
 from libc.errno cimport EINTR, errno
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from posix.stat cimport fstat, struct_stat

@@ -2,7 +2,7 @@
 
 The ids are uint16, int32 or uint32, whichever is the first to hold the largest id, in large lists, whose 64-bit offsets
 do not overflow. A row group (Parquet) or record batch (Arrow) ends with the document that gives it 2**19 ids or 2**18
-documents. Longer documents are kept in a temporary file until they are complete; Parquet's encoder takes some 26 bytes
+documents. Longer documents are kept in a temporary file until they are complete; Parquet's encoder takes some 14 bytes
 of memory for each id of the longest document, Arrow's none. Needs pyarrow (extra `arrow`).
 
 Sources: the documentation of Apache Parquet, of the Arrow columnar format and of pyarrow.
@@ -23,7 +23,8 @@ from bpe.base._team import Outcome
 from bpe.base.offsets import compute_offsets
 from bpe.batch import as_id_array, load_pyarrow
 from bpe.data.formats.files import ShardFile, Spool, check_ids
-from bpe.data.formats.parquet_footers import MAGIC, FooterBuilder, RowGroupFile
+from bpe.data.formats.parquet_footers import MAGIC, FooterBuilder
+from bpe.data.formats.parquet_pages import Column, encode_column
 from bpe.data.formats.reading import DocumentBatch, DocumentOffsets, Shard, bound_one_document, find_size
 from bpe.data.formats.shard_format import ShardFormat, ShardWriter
 from bpe.errors import FormatError, ignore_system_errors, raise_if_of_signal_handler, short_repr
@@ -37,10 +38,7 @@ IDS_COLUMN, MASK_COLUMN = "input_ids", "loss_mask"
 _GROUP_TOKENS, _GROUP_DOCUMENTS = 1 << 19, 1 << 18
 #: The most numbers of a row group that are gathered in memory.
 _MAX_GATHERED_TOKENS = 1 << 23
-#: From this many threads on, each returns what it does not use of pyarrow's memory: 20 MB in place of 30 stay for each
-#: thread, and encoding a row group takes a quarter longer.
-_MIN_RELEASING_WORKERS = 6
-#: The longest document of a Parquet shard: some 3.5 GB of memory while it is written.
+#: The longest document of a Parquet shard: some 2 GB of memory while it is written.
 _MAX_PARQUET_DOCUMENT = 1 << 27
 #: Rows are read in batches of this many.
 _BATCH_ROWS = 1 << 12
@@ -110,22 +108,10 @@ class _RowGroup:
             lists.append(pa.LargeListArray.from_arrays(offsets, pa.array(values)))
         return pa.record_batch(lists, schema=schema)
 
-    def write_parquet(self, schema: Any) -> RowGroupFile:
-        """Write a Parquet file with this row group to memory."""
-        return _write_parquet(schema, self.make_batch(schema))
-
-
-def _write_parquet(schema: Any, batch: Any = None) -> RowGroupFile:
-    """Write a Parquet file with one row group, or without any, to memory."""
-    import pyarrow.parquet as pq
-
-    pa = load_pyarrow()
-    out = pa.BufferOutputStream()
-    options: dict[str, Any] = {"use_dictionary": False, "write_statistics": False, "write_page_index": False}
-    with pq.ParquetWriter(out, schema, compression="zstd", compression_level=1, **options) as writer:
-        if batch is not None:
-            writer.write_table(pa.Table.from_batches([batch]), row_group_size=batch.num_rows)
-    return RowGroupFile.parse(memoryview(out.getvalue()))
+    def encode_columns(self) -> tuple[list[Column], int]:
+        """Encode the columns for Parquet; returns the number of documents, too."""
+        lengths = np.concatenate(self.lengths)
+        return [encode_column(lengths, parts) for parts in self.columns], len(lengths)
 
 
 class _PyArrowFile:
@@ -248,19 +234,23 @@ class ParquetWriter(ColumnWriter):
     """Writes a Parquet file."""
 
     def _start(self) -> None:
+        import pyarrow.parquet as pq
+
+        empty_file = load_pyarrow().BufferOutputStream()
+        pq.ParquetWriter(empty_file, self._schema, version="2.6").close()
         self.max_document = _MAX_PARQUET_DOCUMENT
-        self._footer = FooterBuilder(_write_parquet(self._schema))
+        self._footer = FooterBuilder(empty_file.getvalue().to_pybytes())
         self._files[0].write(MAGIC)
 
-    def _encode(self, row_group: _RowGroup) -> RowGroupFile:
-        encoded = row_group.write_parquet(self._schema)
-        if self._threads.workers is not None and self._threads.workers.size >= _MIN_RELEASING_WORKERS:
-            load_pyarrow().default_memory_pool().release_unused()
-        return encoded
+    def _encode(self, row_group: _RowGroup) -> tuple[list[Column], int]:
+        return row_group.encode_columns()
 
-    def _write_encoded(self, encoded: RowGroupFile) -> None:
-        self._footer.add(encoded)
-        self._files[0].write(encoded.pages)
+    def _write_encoded(self, encoded: tuple[list[Column], int]) -> None:
+        columns, n_rows = encoded
+        self._footer.add(columns, n_rows)
+        for page in (page for column in columns for page in column.pages):
+            self._files[0].write(page.header)
+            self._files[0].write(page.data)
 
     def _make_headers(self) -> list[bytes]:
         headers = super()._make_headers()

@@ -66,7 +66,7 @@ class ShardFile:
 
     def __init__(self, path: Path, header_size: int = 0, team: Team = _NO_HELPERS) -> None:
         self.path = path
-        self._atomic = AtomicFile(path)
+        self._atomic = AtomicFile(path, in_clean_folder=True)  # `Journal` has removed what was left
         self._descriptor = self._atomic.file.fileno()
         self._header_size, self._team = header_size, team
         self._size = self._crc = self._synced_size = 0  # without the header
