@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from bpe.compat import accelerate
     from bpe.converting import convert, diff
     from bpe.corpus.sources import Sources
+    from bpe.count.counting import count_words
     from bpe.count.word_counts import WordCounts
     from bpe.errors import FormatError
     from bpe.evaluation.evaluating import evaluate
     from bpe.named.registry import encoding_for_model, get_encoding
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.prompts import PromptCache
-    from bpe.tokenizer import Tokenizer
     from bpe.training.combine import combine
     from bpe.training.config import Alphabet
     from bpe.training.extend import extend
@@ -104,9 +104,9 @@ __all__ = [
     "train",
 ]
 
-if not is_command():  # the command imports what it uses; elsewhere, NumPy and counting are ready at once
+if not is_command():  # the command imports what it uses; elsewhere, NumPy and the tokenizer are ready at once
     check_kernels()
-    from bpe.count.counting import count_words
+    from bpe.tokenizer import Tokenizer
 elif PathFinder.find_spec("bpe.encode._encoder", [f"{__path__[0]}/encode"]) is None:
     check_kernels()
 __getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__, check_kernels)

@@ -6,7 +6,10 @@ import os
 import sys
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KERNEL = "_encoder"
 
@@ -17,6 +20,8 @@ def check_kernels() -> None:
     try:
         import_module(f"bpe.encode.{KERNEL}")
     except (ImportError, TypeError, ValueError) as error:  # the last two: compiled against another NumPy or release
+        from pathlib import Path  # importing it takes 5 ms
+
         raise ImportError(explanation(error, Path(__file__).resolve().parent)) from None
 
 
@@ -39,6 +44,8 @@ def explanation(error: Exception, package: Path) -> str:
 
 def _find_other_copy(package: Path) -> Path | None:
     """The folder of a compiled `bpe` further along `sys.path`, which this one hides; None if there is none."""
+    from pathlib import Path
+
     for entry in sys.path:
         spec = PathFinder.find_spec("bpe", [entry or os.getcwd()])
         if spec is not None and spec.origin is not None:

@@ -81,6 +81,11 @@ def share_trial(Team team, int parts, fails=()):
     return [trial.done[part] for part in range(parts)]
 
 
+def late_tables(Encoder encoder not None):
+    """Whether the tables are there that a short text in ASCII does not need: (tree of tokens, split filter)."""
+    return bool(encoder.piece_encoder.merger.has_tree), encoder.split_filter is not None
+
+
 def merge_of(MergeTable table, token_t left, token_t right):
     """The merge of two tokens as (rank, id), or None."""
     cdef uint64_t merge = find_pair(&table.merges, left, right)

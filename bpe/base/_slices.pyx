@@ -1,7 +1,9 @@
-"""Copying many slices of one buffer to another: strings that are joined, or put in another order."""
+"""The slices of a buffer: copying many to another one (strings that are joined, or put in another order), checks."""
+
+import numpy as np
 
 from bpe.base._types cimport byte_t
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
 
@@ -34,3 +36,35 @@ def copy_slices(
     with nogil:
         for i in range(n):
             memcpy(&out[0] + targets[i], &blob[0] + starts[i], sizes[i])
+
+
+def find_short_slices(const int64_t[::1] offsets, Py_ssize_t max_size):
+    """Find the slices from `offsets[i]` to `offsets[i + 1]` that have 1 to `max_size` bytes: int64, ascending.
+
+    For a few of many slices: no array of all sizes is made, which takes three times as long.
+    """
+    cdef Py_ssize_t i, n_found = 0, n = max(offsets.shape[0] - 1, 0)
+    cdef int64_t[::1] found
+    for i in range(n):
+        n_found += 0 < offsets[i + 1] - offsets[i] <= max_size
+    found = indices = np.zeros(n_found, dtype=np.int64)
+    n_found = 0
+    for i in range(n):
+        if 0 < offsets[i + 1] - offsets[i] <= max_size and n_found < found.shape[0]:
+            found[n_found] = i
+            n_found += 1
+    return indices
+
+
+def fill_buffer(const int64_t[::1] offsets, Py_ssize_t size, const uint8_t[::1] has_bytes):
+    """Whether the slices from `offsets[i]` to `offsets[i + 1]` are `size` bytes, and empty only where they may be.
+
+    `has_bytes` is not 0 for the slices that have bytes; the others must be empty.
+    """
+    cdef Py_ssize_t i, n = has_bytes.shape[0]
+    if offsets.shape[0] != n + 1 or offsets[0] != 0 or offsets[n] != size:
+        return False
+    for i in range(n):
+        if offsets[i] > offsets[i + 1] or (offsets[i] < offsets[i + 1]) != (has_bytes[i] != 0):
+            return False
+    return True

@@ -3,7 +3,7 @@
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._unmerged_words cimport UnmergedWords
 from bpe.encode._word_cache cimport SharedWordTable
-from bpe.merge._token_tree cimport TokenTree
+from bpe.merge._merger cimport Merger
 from libc.stdint cimport int64_t, uint8_t
 
 
@@ -18,8 +18,7 @@ cdef class CacheSeeds:
     cdef const uint8_t[::1] ends
     cdef bint marks_word_ends
     cdef Py_ssize_t mark_size
-    cdef TokenTree tree
-    cdef object merges        # a MergeList
+    cdef Merger merger
     cdef UnmergedWords unmerged_words  # words that are no seeds, or None
 
     cdef int choose(self) except -1

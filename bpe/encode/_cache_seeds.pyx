@@ -12,6 +12,7 @@ from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._word_cache cimport (
     EMPTY_KEY, MAX_SHORT_WORD, CachedWords, SharedWordTable, enter_word, prefetch_line, hash_word, load_short_key,
 )
+from bpe.merge._merger cimport Merger
 from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint8_t, uint64_t
 
@@ -27,16 +28,16 @@ cdef enum:
 
 cdef class CacheSeeds:
 
-    def __cinit__(self, TokenTree tree not None, merges, tokens):
-        """Take the tokens of a vocabulary: a MergeList and a TokenBytes (bpe/merge/tables.py)."""
-        cdef Py_ssize_t limit = tree.limit
+    def __cinit__(self, Merger merger not None, tokens):
+        """Take the tokens of a vocabulary, a TokenBytes (bpe/merge/tables.py)."""
+        cdef Py_ssize_t limit = merger.merges.limit
         check_offsets(tokens.offsets, limit, len(tokens.blob))
         if tokens.ends_word is not None and len(tokens.ends_word) != limit:
             raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
         self.blob, self.offsets = tokens.blob, tokens.offsets
         self.ends, self.mark_size = tokens.ends_word, tokens.mark_size
         self.marks_word_ends = tokens.ends_word is not None
-        self.tree, self.merges = tree, merges
+        self.merger = merger
 
     cdef int choose(self) except -1:
         """Choose the seeds, for the first table that gets them."""
@@ -45,18 +46,21 @@ cdef class CacheSeeds:
         cdef size_t n_seeds = 0
         cdef const uint8_t[::1] is_irregular = None
         cdef byte_t[::1] kinds
+        cdef TokenTree tree
         if self.are_chosen:
             return 0
-        kinds = np.zeros(self.tree.limit, dtype=np.uint8)
-        if not self.tree.is_ordered or not self.blob.shape[0]:
+        self.merger.build_tree()
+        tree = self.merger.tree
+        kinds = np.zeros(tree.limit, dtype=np.uint8)
+        if not tree.is_ordered or not self.blob.shape[0]:
             self.kinds, self.are_chosen = kinds, True
             return 0
         if self.marks_word_ends:
-            is_irregular = find_irregular_tokens(self.merges, np.asarray(self.ends))
+            is_irregular = find_irregular_tokens(self.merger.merges, np.asarray(self.ends))
         with nogil:
-            for token in range(<token_t>self.tree.limit):
+            for token in range(<token_t>tree.limit):
                 size = measure_word(self, token)
-                if not self.tree.merges_to_itself[token] or not 0 < size <= MAX_KEYED_BYTES:
+                if not tree.merges_to_itself[token] or not 0 < size <= MAX_KEYED_BYTES:
                     continue
                 if get_word(self, token)[size - 1] == 0xFF or (is_irregular is not None and is_irregular[token]):
                     continue

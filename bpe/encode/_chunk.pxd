@@ -20,7 +20,6 @@ A `FragmentEnd` marks where a fragment ends in a chunk: before piece 4 here.
 """
 
 from bpe.base._types cimport byte_t, token_t
-from bpe.encode._split_filter cimport SplitTables
 from bpe.pretokenize._char_masks cimport Cursor
 from bpe.pretokenize._piece_scanner cimport ByteCuts, PretokenRules, PretokenState
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
@@ -67,6 +66,7 @@ cdef struct Feed:             # the source of pieces
     Py_ssize_t next
     # Their parts, if they are split.
     bint is_splitting         # they are to be split at safe positions
+    bint wants_splits         # they were, if there were a split filter; stays set
     bint is_gapless           # each starts where the previous one ends
     bint contains_0xFF        # some byte of them is 0xFF, which no key can end with
     Py_ssize_t n_bytes_taken  # bytes of the next piece that are in a chunk already
@@ -99,6 +99,6 @@ cdef struct Chunk:
     FragmentEnd fragment_ends[MAX_PIECES]
 
 
-cdef inline bint pays_to_split(const SplitTables* splits, size_t three_byte_chars, size_t n) noexcept nogil:
+cdef inline bint pays_to_split(size_t three_byte_chars, size_t n) noexcept nogil:
     """Whether to split pieces of n bytes together, of which `three_byte_chars` characters have three bytes."""
-    return splits.bits != NULL and three_byte_chars * MAX_BYTES_PER_WIDE_CHAR >= n
+    return three_byte_chars * MAX_BYTES_PER_WIDE_CHAR >= n

@@ -142,7 +142,9 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
         start, size = feed.start[0], feed.end[feed.n_found - 1] - feed.start[0]
     three_byte_chars = 0 if feed.is_ascii else bpe_count_three_byte_chars(feed.cursor.text + start, size)
     feed.contains_0xFF = three_byte_chars > <size_t>size
-    feed.is_splitting = pays_to_split(splits, three_byte_chars, size)
+    feed.is_splitting = pays_to_split(three_byte_chars, size)
+    feed.wants_splits |= feed.is_splitting
+    feed.is_splitting &= splits.bits != NULL
     if feed.is_splitting:
         feed.is_gapless = True
         for i in range(n):

@@ -25,7 +25,9 @@ cdef class Encoder:
     cdef Merger full_merger   # all merges; `piece_encoder.merger` has the low ones if there are `high_merges`
     cdef readonly HighMerges high_merges  # the high merges of a superword vocabulary, or None
     cdef PieceRules piece_rules  # where the text of a superword vocabulary is cut into pieces, or None
-    cdef SplitFilter split_filter
+    cdef SplitFilter split_filter  # None until `build_split_filter`, and if nothing may be split
+    cdef SplitTables* splits  # its tables; NULL until they are there; atomic
+    cdef tuple unmerged       # the arguments of `add_words` for the unmerged words, or None
     cdef CacheSeeds seeds
     cdef int scanner
     cdef size_t max_table_bytes  # bytes of the word table, at most
@@ -46,5 +48,7 @@ cdef class Encoder:
     cdef object take_ids(self, Workspace workspace)
 
 
+cdef int build_split_filter(Encoder encoder) except -1
+cdef const SplitTables* get_splits(Encoder encoder) noexcept nogil
 cdef int encode_fragment(Encoder encoder, Workspace workspace, const Fragment* fragment) except -1
 cdef int encode_feed_without_gil(Encoder encoder, Workspace workspace, Py_ssize_t size) except -1

@@ -18,6 +18,7 @@ import numpy as np
 
 cimport cython
 
+from bpe.base._atomic cimport load_pointer, store_pointer
 from bpe.base._binary_search cimport lower_bound
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._id_array cimport as_array
@@ -76,27 +77,29 @@ cdef class Encoder:
             merger, high, self.piece_rules = two_stages
             self.high_merges = high if high.n_merges else None
         self.piece_encoder = PieceEncoder(merger, tokens.ends_word is not None)
-        self.seeds = CacheSeeds(merger.tree, merger.merges, tokens)
-        self.split_filter = SplitFilter(merger.can_split)
-        if merger.can_split:
-            self.split_filter.add_merges(merger.merges.pairs, tokens.blob, tokens.offsets)
+        self.seeds = CacheSeeds(merger, tokens)
+        if not merger.can_split:
+            self.splits = &no_splits
 
     def set_unmerged_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint even_if_merged):
         """Encode word i, `blob[offsets[i]:offsets[i + 1]]`, as the token `ids[i]`, without merging.
 
-        A word that merging makes this token anyway is left out, unless `even_if_merged`. Called once, before any
-        encoding.
+        A word that merging makes this token anyway is left out, unless `even_if_merged` or the list of merges knows the
+        unmerged tokens. Called once, before any encoding.
         """
         cdef Workspace workspace = Workspace(0)
-        cdef TokenTree tree = self.piece_encoder.merger.tree
+        cdef Merger merger = self.piece_encoder.merger
+        cdef TokenTree tree
         cdef Py_ssize_t i, n = ids.shape[0]
         cdef const byte_t* data = blob
         check_offsets(offsets, n, len(blob))
-        if n and np.max(ids) >= tree.limit:
-            raise ValueError(f"a whole word is token {np.max(ids)}; ids are below {tree.limit}")
+        if n and np.max(ids) >= merger.merges.limit:
+            raise ValueError(f"a whole word is token {np.max(ids)}; ids are below {merger.merges.limit}")
         is_kept = np.ones(n, dtype=np.uint8)
         cdef byte_t[::1] keep = is_kept
-        if not even_if_merged:
+        if not even_if_merged and merger.merges.unmerged is None:
+            merger.build_tree()
+            tree = merger.tree
             with nogil:
                 for i in range(n):
                     if tree.is_ordered:
@@ -110,28 +113,28 @@ cdef class Encoder:
             return
         self.piece_encoder.unmerged_words = UnmergedWords(blob, offsets, ids, word_indices)
         self.seeds.unmerged_words = self.piece_encoder.unmerged_words
-        if self.split_filter.n_free_bits:
-            self.split_filter.add_words(blob, offsets, word_indices)
+        self.unmerged = blob, np.asarray(offsets), word_indices
 
     def keep_pretokens_whole(self):
         """Split no pretoken. For vocabularies in which most pretokens are whole words; call it before `finish`.
 
         The word cache may then hold unmerged words too, since no part of a pretoken has the same key.
         """
-        self.split_filter = SplitFilter(False)
+        self.splits = &no_splits
         self.piece_encoder.keeps_pretokens_whole = True
 
     def select_unmerged(self, const uint8_t[::1] candidates):
         """Select the candidates (by id) that merging their own bytes does not give: int32; None if unknown."""
-        cdef TokenTree tree = self.piece_encoder.merger.tree
+        cdef TokenTree tree
+        self.piece_encoder.merger.build_tree()
+        tree = self.piece_encoder.merger.tree
         if not tree.is_ordered or not tree.limit or <size_t>candidates.shape[0] != tree.limit:
             return None
         merges_to_itself = np.asarray(<const byte_t[: tree.limit]>tree.merges_to_itself)
         return np.flatnonzero(np.asarray(candidates) > merges_to_itself).astype(np.int32)
 
     def finish(self):
-        """Complete the tables when all words are set, and allocate a workspace; called once, before any encoding."""
-        self.split_filter.fold()
+        """Allocate a workspace when all words are set; called once, before any encoding."""
         self.give_back(self.take_workspace())
 
     # Chunks -----------------------------------------------------------------------------------------------------------
@@ -151,11 +154,17 @@ cdef class Encoder:
         """
         cdef Chunk* chunk = workspace.chunk
         cdef Feed* feed = workspace.feed
+        cdef const SplitTables* splits = get_splits(self)
         cdef Py_ssize_t i, piece = 0
+        if splits == NULL and feed.wants_splits:
+            with gil:
+                build_split_filter(self)
+            splits = get_splits(self)
         if get_state(workspace.cache.table) != CURRENT:
             replace_table(self, workspace)
         fill_chunk(
-            chunk, feed, &self.split_filter.tables, &workspace.cache, select_cache(self.piece_encoder, workspace, INNER)
+            chunk, feed, &no_splits if splits == NULL else splits, &workspace.cache,
+            select_cache(self.piece_encoder, workspace, INNER),
         )
         if chunk.n == 0 and chunk.n_fragment_ends == 0:
             return False
@@ -483,13 +492,50 @@ cdef int encode_long_pretokens(
     return 0
 
 
+# The split filter -----------------------------------------------------------------------------------------------------
+#
+# It is built when a text has many characters of three bytes, or is to be split, and not when a vocabulary is loaded.
+
+cdef SplitTables no_splits                                 # allow no split
+
+
+cdef const SplitTables* get_splits(Encoder encoder) noexcept nogil:
+    """Return the tables of the split filter; NULL before they are built."""
+    return <const SplitTables*>load_pointer(<void* const*>&encoder.splits)
+
+
+cdef int build_split_filter(Encoder encoder) except -1:
+    """Build the split filter; of several threads, the first one's stays."""
+    cdef SplitFilter split_filter
+    if get_splits(encoder) != NULL:
+        return 0
+    split_filter = SplitFilter()
+    split_filter.add_merges(encoder.piece_encoder.merger.merges.pairs, encoder.seeds.blob, encoder.seeds.offsets)
+    if encoder.unmerged is not None:
+        split_filter.add_words(*encoder.unmerged)
+    split_filter.fold()
+    with cython.critical_section(encoder):
+        if encoder.split_filter is None:
+            encoder.split_filter = split_filter
+            store_pointer(<void**>&encoder.splits, &split_filter.tables)
+    return 0
+
+
 cdef const SplitTables* get_text_split_tables(Encoder encoder) noexcept nogil:
     """Return the split filter; NULL if texts may not be split by it: their ids depend on where a word ends."""
-    if encoder.high_merges is not None:
+    cdef const SplitTables* splits
+    if encoder.high_merges is not None or encoder.scanner < 0:
         return NULL
-    if encoder.scanner < 0 or encoder.split_filter.tables.bits == NULL or encoder.piece_encoder.marks_word_ends:
+    if encoder.piece_encoder.marks_word_ends or encoder.piece_encoder.unmerged_words is not None:
         return NULL
-    return &encoder.split_filter.tables if encoder.piece_encoder.unmerged_words is None else NULL
+    if get_splits(encoder) == NULL:
+        with gil:
+            try:
+                build_split_filter(encoder)
+            except MemoryError:
+                return NULL
+    splits = get_splits(encoder)
+    return NULL if splits.bits == NULL else splits
 
 
 # The word table -------------------------------------------------------------------------------------------------------

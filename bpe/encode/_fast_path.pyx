@@ -16,9 +16,10 @@ from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, copy_padded, max_utf8_size, to_utf8, get_code_unit, get_code_units
 from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, pays_to_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, begin_feed
-from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, encode_fragment
+from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, build_split_filter, encode_fragment, get_splits
 from bpe.encode._piece_splitter cimport split_singly
 from bpe.encode._special_encoder cimport SpecialEncoder
+from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport (
     CURRENT, EMPTY_KEY, MAX_MIDDLE_WORD, MAX_SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
     find_word, fetch_shared_short, has_ids, hash_word, load_near_key, get_state,
@@ -345,6 +346,18 @@ cdef bint view_long_text(Encoder encoder, text, Fragment* fragment) except -1:
     return False
 
 
+cdef inline const SplitTables* choose_splits(
+    Encoder encoder, size_t three_byte_chars, Py_ssize_t size
+) except? NULL:
+    """Return the split filter, built if need be; NULL if splitting a text of `size` bytes does not pay."""
+    cdef const SplitTables* splits
+    if not pays_to_split(three_byte_chars, size):
+        return NULL
+    build_split_filter(encoder)
+    splits = get_splits(encoder)
+    return NULL if splits.bits == NULL else splits
+
+
 cdef bint append_tiny(
     Encoder encoder, Workspace workspace, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
@@ -363,7 +376,8 @@ cdef bint append_tiny(
     cdef const byte_t* word
     cdef uint64_t value
     cdef Py_ssize_t n, i, length, first = 0
-    cdef bint is_splitting = pays_to_split(&encoder.split_filter.tables, three_byte_chars, size)
+    cdef const SplitTables* splits = choose_splits(encoder, three_byte_chars, size)
+    cdef bint is_splitting = splits != NULL
     if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.table) != CURRENT:
         return False
     if is_splitting and encoder.piece_encoder.marks_word_ends:
@@ -380,7 +394,7 @@ cdef bint append_tiny(
             feed.start[i], feed.end[i] = feed.bounds[i], feed.bounds[i + 1]
     if is_splitting:
         feed.n_found, feed.next, feed.n_bytes_taken = n, 0, 0
-        n = split_singly(feed, &encoder.split_filter.tables, MAX_PIECES, workspace.chunk.roles)
+        n = split_singly(feed, splits, MAX_PIECES, workspace.chunk.roles)
         start, end = feed.part_start, feed.part_end
     for i in range(first, n):                              # prefetches for all before the first is looked up
         compute_keys(cache, text + start[i], end[i] - start[i], &lo[i], &hi[i])

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpe.base._crc32 import crc32
+from bpe.base._slices import fill_buffer
 from bpe.base.fast_dataclasses import dataclass, replace
 from bpe.base.utf8 import find_utf8_error
 from bpe.errors import FormatError, short_repr
@@ -93,7 +94,7 @@ def read(data: bytes) -> TokenizerSpec:
     merges = take("<i4", 2 * counts.merges).reshape(-1, 2).astype(np.int32, copy=False)
     results = take("<i4", counts.merges).astype(np.int32, copy=False)
     unmerged = take("<i4", max(counts.unmerged_plus_one - 1, 0)).astype(np.int32, copy=False)
-    kinds = take("u1", counts.ids).astype(np.uint8)
+    kinds = take("u1", counts.ids).astype(np.uint8, copy=False)
     blob, settings = data[position : position + counts.token_bytes], data[position + counts.token_bytes :]
     vocabulary = _build_vocabulary(blob, offsets, kinds)
     ids = np.array([array.max(initial=0) for array in (merges.view(np.uint32), results.view(np.uint32))])
@@ -129,9 +130,7 @@ def _read_header(data: bytes) -> _Counts:
 
 def _build_vocabulary(blob: bytes, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> Vocabulary:
     """Build the vocabulary, whose tokens must have bytes, and these of `blob` together."""
-    is_empty, is_unused = offsets[1:] <= offsets[:-1], kinds == UNUSED
-    are_inside = offsets[0] == 0 and offsets[-1] == len(blob) and not (offsets[1:] < offsets[:-1]).any()
-    if not are_inside or kinds.max(initial=0) > SPECIAL or (is_empty != is_unused).any():
+    if kinds.max(initial=0) > SPECIAL or not fill_buffer(offsets, len(blob), kinds):
         raise FormatError(f"its tokens do not fit their offsets and kinds; {_FIX}")
     try:
         check_limit(len(kinds), int(np.count_nonzero(kinds)))

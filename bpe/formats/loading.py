@@ -12,7 +12,6 @@ import stat
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bpe.base.fast_dataclasses import dataclass, replace
@@ -43,6 +42,8 @@ from bpe.formats.signatures import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bpe.vocab.comparing import Difference
     from bpe.vocab.spec import TokenizerSpec
 
@@ -151,7 +152,7 @@ def get_format(name: str) -> Format:
 
 def is_rank_file(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a file that begins like a rank file; OSError for one that cannot be read."""
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
         return looks_like_ranks(file.read(1 << 16))
@@ -174,11 +175,12 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     from bpe.base.utf8 import read_file
 
     file_format = None if format is None else get_format(format)
-    file_path = Path(path)
-    if file_path.is_dir():
-        return _load_folder(file_path, file_format)
+    if not isinstance(path, str):
+        path = _make_path(path)  # or TypeError
+    if os.path.isdir(path or "."):
+        return _load_folder(_make_path(path), file_format)
     if file_format is not None and file_format.is_folder:
-        return _load_folder(file_path.parent, file_format)
+        return _load_folder(_make_path(path).parent, file_format)
     if file_format is None or file_format.name == "gguf":
         header = map_gguf(path)
         if header is not None:
@@ -188,26 +190,33 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
                 return gguf.read(header)
     data = read_file(path)
     with with_path(path):
-        file_format = file_format or FORMATS[_detect_format(data, file_path)]
+        file_format = file_format or FORMATS[_detect_format(data, path)]
         if not file_format.is_folder:
             return file_format.read(data)
-    return _load_folder(file_path.parent, file_format)
+    return _load_folder(_make_path(path).parent, file_format)
 
 
-def _detect_format(data: bytes, path: Path) -> str:
+def _make_path(path: str | os.PathLike[str]) -> Path:
+    """Make a Path: importing pathlib takes 5 ms, and a single file is loaded without it."""
+    from pathlib import Path
+
+    return Path(path)
+
+
+def _detect_format(data: bytes, path: str | os.PathLike[str]) -> str:
     """Detect the format of a file; returns its name."""
-    name = path.name.lower()
+    name = os.path.basename(path).lower()
     head = read_first_bytes(data, 200)
     if data.startswith(COMPILED_MAGIC):
         return "compiled"
     if looks_like_ranks(data):
-        config_path = path.parent / CONFIG_JSON
+        config_path = _make_path(path).parent / CONFIG_JSON
         from bpe.formats import tiktoken
 
         is_rank_file_name = name == TIKTOKEN_MODEL or name.endswith(".tiktoken")
         is_in_folder = is_rank_file_name and config_path.is_file() and tiktoken.find_published(data) is None
         return "tiktoken-folder" if is_in_folder else "tiktoken"
-    if name in (VOCAB_JSON, MERGES_TXT) and _has_vocab_and_merges(path.parent):
+    if name in (VOCAB_JSON, MERGES_TXT) and _has_vocab_and_merges(_make_path(path).parent):
         return "vocab-merges"
     if head.startswith(CLIP_HEADER.encode()):
         return "clip"
@@ -407,7 +416,7 @@ def list_unread_fields(path: str | os.PathLike[str]) -> list[str]:
     from bpe.base.utf8 import read_file
     from bpe.formats import configuration
 
-    folder = Path(path)
+    folder = _make_path(path)
     if not folder.is_dir():
         return []
     config_files = {CONFIG_JSON}.intersection(_list_files(folder))

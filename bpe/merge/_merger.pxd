@@ -12,7 +12,9 @@ cdef class Merger:
     cdef readonly object merges   # a MergeList
     cdef object symbols           # a SymbolTables, whose arrays the symbol tokens point to
     cdef MergeTable table
-    cdef TokenTree tree
+    cdef TokenTree tree           # None until `build_tree`
+    cdef Py_ssize_t has_tree      # whether it is there; atomic
+    cdef bint knows_tokens        # whether a token's own symbols tell what it is merged from
     cdef SymbolTokens symbol_tokens
     cdef SymbolTokens inner_symbol_tokens  # those of a part that is not the end of its word
     cdef bytes prefix             # the prefix and the suffix that the symbol tokens point to
@@ -22,6 +24,7 @@ cdef class Merger:
     cdef readonly bint merges_unknown  # whether a merge has a token that stands for symbols outside the alphabet
     cdef readonly bint can_split  # whether a word may be split where no merge crosses: no symbol depends on others
 
+    cdef int build_tree(self) except -1 nogil
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint is_inner, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil

@@ -3,10 +3,16 @@
 Up to 64 symbols are merged as a row (`_merging.pyx`), more by windows, or as runs of equal tokens if they are a few
 runs of one byte each (`_long_merge.pyx`). If windows fail, or the merges do not allow them, a heap merges the whole
 piece. New words are merged as rows together, where their symbols are the tokens of their bytes.
+
+Only long pieces need the tree of tokens, which would take a tenth of the time of loading a vocabulary. So the first one
+of them builds it, or the first word table that gets the vocabulary's tokens.
 """
+
+cimport cython
 
 import numpy as np
 
+from bpe.base._atomic cimport load, store
 from bpe.base._ids cimport Ids
 from bpe.base._types cimport NO_TOKEN, byte_t
 from bpe.merge._long_merge cimport merge_runs, merge_long_piece
@@ -48,7 +54,7 @@ cdef class Merger:
         cdef const uint32_t[::1] only = symbols.last_ids if symbols.only_ids is None else symbols.only_ids
         check_merges(merges)
         check_symbols(merges, symbols)
-        is_symbol = find_symbol_tokens(merges, symbols)
+        find_symbol_tokens(merges, symbols)                # raises IndexError for a symbol outside the vocabulary
         self.merges, self.symbols = merges, symbols
         self.symbol_tokens.inner = TokensBySymbol(tokens=&inner[0], n=inner.shape[0])
         self.symbol_tokens.last = TokensBySymbol(tokens=&last[0], n=last.shape[0])
@@ -82,14 +88,20 @@ cdef class Merger:
         self.table = MergeTable(merges.pairs, merges.results, merges.ranks, merges.limit)
         if not symbols.is_char_model:
             self.table.index_bytes(inner)
-        self.tree = TokenTree(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
         self.merges_unknown = has_merges_of_unknown(merges, symbols)
-        if self.merges_unknown or self.prefix:             # merging can go on from symbols that are in no text, or
-            self.tree.is_ordered = False                   # a token does not spell its text
+        # Else merging can go on from symbols that are in no text, or a token does not spell its text.
+        self.knows_tokens = not self.merges_unknown and not self.prefix
         all_bytes_known = symbols.byte_ids is not None and not np.any(symbols.byte_ids == NO_TOKEN)
         depends_on_neighbours = symbols.fuse_unk or can_drop_in_wide_chars(symbols) or symbols.byte_ids is not None
         self.can_split = not self.prefix and not self.merges_unknown and (all_bytes_known or not depends_on_neighbours)
         self.ranks_fit_row = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
+
+    cdef int build_tree(self) except -1 nogil:
+        """Build the tree of tokens, unless it is there."""
+        if not load(&self.has_tree):
+            with gil:
+                build_tree_with_gil(self)
+        return 0
 
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil:
         """Whether a piece can be merged together with others."""
@@ -129,6 +141,7 @@ cdef class Merger:
             else:
                 fill_row_from_symbols(&row, &self.table.merges, scratch.symbols, n)
             return merge_and_append_row(&self.table.merges, &row, out)
+        self.build_tree()
         if text != NULL and self.tree.is_ordered:
             if merge_runs(&self.table.merges, text, symbol_tokens.inner.tokens, n, out):
                 return 0
@@ -157,3 +170,15 @@ cdef class Merger:
                 merge_with_heap(&self.table.merges, scratch.symbols + start, end - start, scratch, out, NULL)
             start = end + 1
         return 0
+
+
+cdef int build_tree_with_gil(Merger merger) except -1:
+    """Build the tree of tokens; of several threads, the first one's stays."""
+    is_symbol = find_symbol_tokens(merger.merges, merger.symbols)
+    tree = TokenTree(merger.table, np.flatnonzero(is_symbol).astype(np.uint32), merger.merges)
+    tree.is_ordered = tree.is_ordered and merger.knows_tokens
+    with cython.critical_section(merger):
+        if not load(&merger.has_tree):
+            merger.tree = tree
+            store(&merger.has_tree, 1)
+    return 0

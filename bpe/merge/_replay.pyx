@@ -51,7 +51,7 @@ cdef class EventMerger(Merger):
         """
         cdef const int32_t[::1] parts = events.parts
         cdef const int64_t[::1] offsets = events.offsets
-        self.tree.is_ordered = False                       # nothing is known of what a token's own bytes become
+        self.knows_tokens = False                          # merging may change a token, whatever its own bytes become
         check_offsets(offsets, len(events.tokens), parts.shape[0])
         check_events(merges, symbols, events)
         table, first = build_event_table(merges, events)

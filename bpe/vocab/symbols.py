@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bpe.base._slices import find_short_slices
 from bpe.base.fast_dataclasses import dataclass
 from bpe.text.letters import read_letters_or_utf8
 from bpe.vocab.spec import TokenizerSpec
@@ -128,8 +129,10 @@ def _find_short_tokens(
     A large vocabulary has many short tokens, so no object is created for each.
     """
     vocabulary = spec.vocabulary
-    ids = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths <= max_bytes))
-    return ids, vocabulary.offsets[ids], vocabulary.lengths[ids].astype(np.int64)
+    ids = find_short_slices(vocabulary.offsets, max_bytes)
+    ids = ids[vocabulary.kinds[ids] == ORDINARY]
+    starts = vocabulary.offsets[ids]
+    return ids, starts, vocabulary.offsets[ids + 1] - starts
 
 
 #: UTF-8: the bytes of a character, the lead byte without the character's bits, and the code points that take as many.

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe.base._cpu import LEVELS, get_vector_level, set_vector_level
-from bpe.base._utf8 import decode_utf8, encode_utf8, join_utf8
+from bpe.base._utf8 import decode_utf8, encode_utf8, join_utf8, read_bytes
 from bpe.base.utf8 import MAX_FILE_BYTES, read_all, read_file, to_bytes, to_str
 
 WIDTHS = ["", "low", "x" * 200, "é", "naïve " * 30, "낮은 low", "한" * 100, "😀", "a😀한é" * 40, "\ud83d\ude0a"]
@@ -101,6 +101,17 @@ def test_every_vector_level_gives_the_same_bytes(level: str) -> None:
 def test_only_str_and_bytes_are_joined() -> None:
     with pytest.raises(TypeError, match="Expected bytes, got int"):
         join_utf8(["low", 5])  # type: ignore[list-item]
+
+
+def test_a_file_is_read_whole_whatever_its_size_was(tmp_path: Path) -> None:
+    """Also where it grows or shrinks between the look at its size and reading."""
+    content = bytes(range(256)) * 20_000  # more than two huge pages
+    (tmp_path / "file").write_bytes(content)
+    assert read_file(tmp_path / "file") == content
+    for size in (0, 1, len(content) - 1, len(content), len(content) + 1, 2 * len(content)):
+        with open(tmp_path / "file", "rb") as file:
+            assert read_bytes(file, size) == content
+            assert read_bytes(file, size) == b""
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs sparse files and /dev/zero")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
@@ -298,6 +300,40 @@ def held(tokens: list[bytes], text: bytes, place: int) -> bool:
             if start >= 0 and text[start : start + len(token)] == token:
                 return True
     return False
+
+
+LATE_TEXTS = "low lower" * 9, "a" * 3000, "low " * 3000, "猫は無い。" * 400, "吾輩は猫である"
+
+
+def test_tables_are_built_when_a_text_needs_them(hooks: Any) -> None:
+    """A short text in ASCII needs neither the tree of tokens nor the split filter."""
+    trained = bpe.train(texts=["low lower lowest 吾輩は猫である。" * 4], vocab_size=330)
+    expected_ids = [trained.encode(text).tolist() for text in 2 * LATE_TEXTS][len(LATE_TEXTS) :]
+    all_tables = [(False, False), (True, False), (False, False), (False, True), (False, True)]
+    for text, ids, expected in zip(LATE_TEXTS, expected_ids, all_tables, strict=True):
+        tok = bpe.Tokenizer(trained.spec)
+        assert hooks.late_tables(tok._engine.encoder) == (False, False)
+        for _ in range(2):
+            assert tok.encode(text).tolist() == ids
+        assert hooks.late_tables(tok._engine.encoder) == expected, text[:20]
+    tok = bpe.Tokenizer(trained.spec)
+    assert tok._engine.find_last_split("吾輩は猫である無輩".encode(), 0) > 20
+    assert hooks.late_tables(tok._engine.encoder) == (False, True)
+
+
+def test_threads_build_tables_at_once() -> None:
+    trained = bpe.train(texts=["low lower lowest 吾輩は猫である。" * 4], vocab_size=330)
+    expected = [trained.encode(text).tolist() for text in LATE_TEXTS]
+    for _ in range(10):
+        tok, barrier = bpe.Tokenizer(trained.spec), threading.Barrier(4)
+
+        def encode_all(tok: bpe.Tokenizer = tok, barrier: threading.Barrier = barrier) -> list[list[int]]:
+            barrier.wait()
+            return [tok.encode(text).tolist() for text in LATE_TEXTS]
+
+        with ThreadPoolExecutor(4) as pool:
+            for future in [pool.submit(encode_all) for _ in range(4)]:
+                assert future.result() == expected
 
 
 def add_word(split: SplitFilter, word: bytes) -> None:

@@ -62,7 +62,8 @@ def build_model(
     if spec.ignore_merges:
         token_ids, vocabulary = np.flatnonzero(_find_unmerged_tokens(spec, built_encoder.encoder)), spec.vocabulary
         data = np.frombuffer(vocabulary.blob, dtype=np.uint8)
-        tokens, offsets = join_slices(data, vocabulary.offsets[token_ids], vocabulary.lengths[token_ids])
+        starts, ends = vocabulary.offsets[token_ids], vocabulary.offsets[token_ids + 1]
+        tokens, offsets = join_slices(data, starts, ends - starts)
         # With a glued mark, a word is looked up without it: merging the word's symbols never gives that token.
         built_encoder.encoder.set_unmerged_words(
             tokens.tobytes(), offsets, token_ids.astype(np.uint32), even_if_merged=spec.end_of_word_glued
