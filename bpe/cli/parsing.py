@@ -98,7 +98,7 @@ def option(usage: str, help_text: str, **keywords: Any) -> Option:
     else:
         names.append(last_word)
         if "choices" not in keywords:
-            keywords["action"] = "store_true"
+            keywords.setdefault("action", "store_true")
     return Option(tuple(names), {"help": help_text, **keywords})
 
 
