@@ -53,6 +53,7 @@ _ADVICE = {
     r"(?<=, )None in the file": "none in the file",
     r"; save writes a tokenizer\.json: name it tokenizer\.json": "; name it tokenizer.json, or give --to vocab-merges "
     "and a folder",
+    r"pass chat_template=, or load the folder that has (.*): Tokenizer\.load\(folder\)": r"give the folder that has \1",
     r"tok\.truncate_vocab": "bpe truncate",
     r"\bbpe\.(train|extend|prune)\b": r"bpe \1",
     r"bpe\.count_words": "bpe count-words",
