@@ -1465,8 +1465,9 @@ class Tokenizer(_fast_path.FastKernels):
         """Read a tokenizer from a file or a folder, in any format that holds all of it. Nothing is downloaded.
 
         Args:
-            path: a tokenizer.json, a tekken.json, a rank file of OpenAI's, …; or a folder with such a file, or with
-                several that belong together, such as vocab.json and merges.txt.
+            path: a tokenizer.json, a tekken.json, a rank file of OpenAI's, …, which is all that is read; or a folder
+                with such a file, or with several that belong together, such as vocab.json and merges.txt, whose roles
+                and chat templates are read, too.
             format: the name of the format; None to detect it from the content and the names.
             cache_memory: as for the class.
             timeout: as for the class.
