@@ -6,11 +6,12 @@ that titles and scales can be changed.
 >>> import bpe
 >>> from bpe.plots import show_merges
 >>> tok = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, num_merges=3)
->>> print("*", show_merges(tok, "hug pun"))
-*   0                           h|u|g|·|p|u|n
-  1  u + g (rank 0, id 256)   h|ug|·|p|u|n
-  2  u + n (rank 1, id 257)   h|ug|·|p|un
-  3  h + ug (rank 2, id 258)  hug|·|p|un
+>>> print(show_merges(tok, "hug pun"))
+step  merge                    tokens
+   0                           h|u|g|·|p|u|n
+   1  u + g (rank 0, id 256)   h|ug|·|p|u|n
+   2  u + n (rank 1, id 257)   h|ug|·|p|un
+   3  h + ug (rank 2, id 258)  hug|·|p|un
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def plot_compression(tokenizer: Tokenizer, text: TextLike, ax: Axes | None = Non
 def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
     """Show a text before any merge, and after each merge that changes it, in the order of ranks.
 
-    In a notebook this is a slider through the steps, which works without a kernel; elsewhere, a line for each.
+    In a notebook this is a slider through the steps, which works without a kernel; elsewhere, a header and a line for
+    each.
 
     Args:
         tokenizer: the tokenizer.

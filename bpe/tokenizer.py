@@ -650,7 +650,8 @@ class Tokenizer(_fast_path.FastKernels):
         messages: Sequence[Any],
         *,
         add_generation_prompt: bool = False,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        continue_final_message: bool | str = False,
+        tools: Sequence[Mapping[str, Any] | Callable[..., Any]] | None = None,
         documents: Sequence[Mapping[str, Any]] | None = None,
         chat_template: str | None = None,
         allowed_special: Allowed = (),
@@ -665,7 +666,9 @@ class Tokenizer(_fast_path.FastKernels):
             messages: dicts with a "role" and a "content", and what else the template reads, such as "tool_calls";
                 dataclasses and pydantic models, too.
             add_generation_prompt: end with the beginning of an answer.
-            tools: JSON schemas of functions.
+            continue_final_message: end within the last message, after its content, so that a model continues it; or
+                after the field of this name, such as "reasoning_content". There is no mask then.
+            tools: functions with type hints and docstrings in Google's style, or their JSON schemas.
             documents: dicts with a "title" and a "text".
             chat_template: the name of one of the tokenizer's templates, or a template; None for its default.
             allowed_special: () or "all".
@@ -679,7 +682,7 @@ class Tokenizer(_fast_path.FastKernels):
             ModuleNotFoundError: without jinja2 (extra `chat`).
             TypeError: for messages that are no list of dicts.
             ValueError: if there is no template; if it refuses the messages; if whose special tokens they are cannot be
-                known.
+                known; if the last message has nothing to continue; for a tool without type hints or descriptions.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["hello"], vocab_size=260, special_tokens=["<|user|>", "<|end|>"])
@@ -692,7 +695,7 @@ class Tokenizer(_fast_path.FastKernels):
         from bpe.chats.encoding import Chat, check_allowed, make_request
 
         variables |= {"tools": tools, "documents": documents}
-        arguments = messages, add_generation_prompt, chat_template, variables
+        arguments = messages, add_generation_prompt, continue_final_message, chat_template, variables
         request = make_request(self._spec.chat_templates, self._spec.roles, *arguments)
         return Chat(request, self._offset_encoder, check_allowed(allowed_special))
 
@@ -714,7 +717,7 @@ class Tokenizer(_fast_path.FastKernels):
             messages: as for `chat`.
             model: the name of one of OpenAI's models, such as "gpt-4o"; None for the template, or where there is none,
                 for cl100k_base and o200k_base the usual rule.
-            add_generation_prompt: count the beginning of the answer.
+            add_generation_prompt: count the beginning of the answer, unless the last message is continued.
             options: the other arguments of `chat`.
 
         Raises:
@@ -728,6 +731,7 @@ class Tokenizer(_fast_path.FastKernels):
 
         """
         if model is None and (self._spec.chat_templates or options.get("chat_template") is not None):
+            add_generation_prompt = add_generation_prompt and not options.get("continue_final_message")
             return len(self.chat(messages, add_generation_prompt=add_generation_prompt, **options))
         from bpe.chats.counting import count_by_rule
 
@@ -1461,8 +1465,9 @@ class Tokenizer(_fast_path.FastKernels):
         """Read a tokenizer from a file or a folder, in any format that holds all of it. Nothing is downloaded.
 
         Args:
-            path: a tokenizer.json, a tekken.json, a rank file of OpenAI's, …; or a folder with such a file, or with
-                several that belong together, such as vocab.json and merges.txt.
+            path: a tokenizer.json, a tekken.json, a rank file of OpenAI's, …, which is all that is read; or a folder
+                with such a file, or with several that belong together, such as vocab.json and merges.txt, whose roles
+                and chat templates are read, too.
             format: the name of the format; None to detect it from the content and the names.
             cache_memory: as for the class.
             timeout: as for the class.

@@ -3,8 +3,9 @@
 Takes messages as transformers and OpenAI's interface have them, and templates of Jinja; returns ids, masks and counts.
 The files, in the order in which messages meet them:
 
-- `messages.py` copies messages to plain data;
+- `messages.py` copies messages to plain data, `tools.py` makes JSON schemas of functions among the tools;
 - `templates.py` compiles templates in a sandbox and renders them;
+- `continuing.py` ends a text within its last message, which a model is to continue;
 - `encoding.py` finds which special tokens are the template's, and encodes: `Tokenizer.chat`;
 - `counting.py` OpenAI's rule for models without a published template: `Tokenizer.count_chat`.
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import compute_byte_offsets, to_bytes
+from bpe.chats.continuing import Continuation
 from bpe.chats.messages import (
     ROLE,
     Message,
@@ -67,6 +68,7 @@ class ChatRequest(NamedTuple):
         messages: the messages.
         variables: the other variables, without `add_generation_prompt`.
         add_generation_prompt: whether the text ends with the beginning of an answer.
+        continuation: what the text ends with, if it is not whole.
 
     """
 
@@ -74,12 +76,17 @@ class ChatRequest(NamedTuple):
     messages: list[Message]
     variables: dict[str, Any]
     add_generation_prompt: bool
+    continuation: Continuation | None = None
 
     def render(self) -> tuple[str, Spans]:
         """Render the template: the text, and the spans of its generation blocks."""
-        return self.template.render(
-            {**self.variables, "messages": self.messages, "add_generation_prompt": self.add_generation_prompt}
+        messages, last_text = self.messages, ""
+        if self.continuation is not None:
+            messages, last_text = self.continuation.mark_messages(messages)
+        text, spans = self.template.render(
+            {**self.variables, "messages": messages, "add_generation_prompt": self.add_generation_prompt}
         )
+        return (text if self.continuation is None else self.continuation.cut(text, last_text)), spans
 
     def list_untrusted_texts(self) -> list[str]:
         """List the texts that users may have written: all but roles, and variables named like special tokens."""
@@ -102,18 +109,28 @@ def make_request(
     roles: Mapping[str, str],
     messages: object,
     add_generation_prompt: bool,
+    continue_final_message: bool | str,
     chat_template: str | None,
     variables: Mapping[str, Any],
 ) -> ChatRequest:
     """Check the arguments of a call, and choose the template; `variables` has `tools` and `documents` too."""
+    if add_generation_prompt and continue_final_message:
+        raise ValueError(
+            "add_generation_prompt and continue_final_message are both given; a text ends with the beginning of an "
+            "answer, or within the last message: leave out one"
+        )
     copies = copy_messages(messages)
     lists = {name: copy_objects(name, variables.get(name)) for name in ("tools", "documents")}
     source = choose_template(templates, chat_template, lists["tools"] is not None)
     others = {name: to_plain(value) for name, value in variables.items() if name not in lists}
     clock = {"strftime_now": datetime.now().strftime}  # one time for all renderings of a call
-    return ChatRequest(
+    request = ChatRequest(
         compile_template(source), copies, {**clock, **lists, **roles, **others}, bool(add_generation_prompt)
     )
+    if continue_final_message is False:
+        return request
+    all_texts = "\n".join(request.list_untrusted_texts())
+    return request._replace(continuation=Continuation.make(continue_final_message, copies, source, all_texts))
 
 
 class Chat:
@@ -169,10 +186,12 @@ class Chat:
 
         Raises:
             ValueError: if the template has no blocks, and renders an earlier part of the conversation differently; for
-                a tokenizer with dropout.
+                a tokenizer with dropout; if the text ends within the last message.
 
         """
         check_fixed_ids(self._offset_encoder.engine.spec)
+        if self._request.continuation is not None:
+            raise ValueError("a mask is of whole answers; leave out continue_final_message")
         spans = self._generation_spans if self._request.template.marks_assistant else self._find_answers()
         if not spans:
             return np.zeros(len(self.ids), dtype=np.uint8)

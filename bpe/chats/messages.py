@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from inspect import isfunction, ismethod
 from typing import Any
 
 import numpy as np
 
+from bpe.chats.tools import make_schema
 from bpe.errors import describe, short_repr
 
 #: The fields of a message that hold reasoning; templates read the first, those of gpt-oss the second.
@@ -55,17 +57,20 @@ def copy_messages(messages: object, *, rename_reasoning: bool = True) -> list[Me
 def copy_objects(argument: str, values: object) -> list[Message] | None:
     """Copy the argument `tools` or `documents`, a list of dicts, to plain data; None for None.
 
+    Of a function among the tools, the JSON schema is made.
+
     Raises:
         TypeError: for anything else.
+        ValueError: for a function of which no schema can be made.
 
     """
     if values is None:
         return None
+    if argument == "tools" and isinstance(values, (list, tuple)):
+        values = [make_schema(value) if isfunction(value) or ismethod(value) else value for value in values]
     if not isinstance(values, (list, tuple)) or not all(isinstance(value, Mapping) for value in values):
-        advice = "transformers.utils.get_json_schema makes one of a function" if argument == "tools" else ""
-        raise TypeError(
-            f"{argument} is {short_repr(values)}; it must be a list of dicts{'; ' if advice else ''}{advice}"
-        )
+        rule = "a list of dicts, the JSON schemas, or of functions" if argument == "tools" else "a list of dicts"
+        raise TypeError(f"{argument} is {short_repr(values)}; it must be {rule}")
     return [to_plain(value) for value in values]
 
 

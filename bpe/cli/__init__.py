@@ -6,8 +6,8 @@ which a command line meets them:
 - this file, whose `main` runs a command and reports errors;
 - `arguments.py` a table of all commands and their arguments;
 - `parsing.py` what that is made of: descriptions of options, types of values, the parser, messages that name flags;
-- `training.py`, `encoding.py` (with shards), `tokenizers.py`, `comparing.py`, `demo.py` the commands, which call the
-  library's functions; `tracing.py` the merges that `bpe train --trace` prints;
+- `training.py`, `encoding.py` (with shards), `describing.py`, `tokenizers.py`, `comparing.py`, `demo.py` the commands,
+  which call the library's functions; `tracing.py` the merges that `bpe train --trace` prints;
 - `files.py` their inputs and outputs; `names.py` tokenizers that are given by a name;
 - `manual.py` a manual page and scripts for shells, made from the parsers and `manual.txt`.
 

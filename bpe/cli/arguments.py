@@ -272,7 +272,7 @@ def make_word_options(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]
 
 # Commands -------------------------------------------------------------------------------------------------------------
 
-#: The options of `bpe train`, which are at most 37.
+#: The options of `bpe train`, which are at most 38.
 _TRAIN_OPTIONS = (
     group(
         "corpus",
@@ -315,12 +315,15 @@ _TRAIN_OPTIONS = (
     ),
     group(
         "merges",
-        option(
-            "--tie-break",
-            "which of the pairs with the highest count is merged; default id; first is the order of the examples in "
-            "papers and courses",
-            choices=("id", "first", "smallest", "greatest"),
-            default="id",
+        either(
+            option(
+                "--tie-break",
+                "which of the pairs with the highest count is merged; default id; first (or --classic), the one that "
+                "occurs first, is the order of the examples in papers and courses",
+                choices=("id", "first", "smallest", "greatest"),
+                default="id",
+            ),
+            option("--classic", "--tie-break first", dest="tie_break", action="store_const", const="first"),
         ),
         MIN_FREQUENCY,
         option("--max-token-length N", "make no token longer than N symbols", type=at_least(1)),
@@ -352,8 +355,8 @@ _TRAIN_OPTIONS = (
         ),
         option(
             "--corpus",
-            "with --trace and --words: also the corpus after each merge, and its five most frequent pairs; = stands "
-            "between pairs of equal counts, of which --tie-break chooses",
+            "with --trace: also the corpus after each merge, and its five most frequent pairs; = stands between pairs "
+            "of equal counts, of which --tie-break chooses; for small corpora",
         ),
     ),
 )
@@ -477,7 +480,7 @@ COMMANDS: dict[str, Command] = {
         make_output_option("OUT", "the folder to write"),
     ),
     "info": Command(
-        "tokenizers:info",
+        "describing:info",
         option("file FILE", f"{_TOKENIZER}; or words.counts"),
         DOWNLOAD,
         either(
@@ -486,7 +489,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "show": Command(
-        "tokenizers:show",
+        "describing:show",
         option("text TEXT", "the text, its words joined with a space if they are several; - for stdin", nargs="+"),
         *TOKENIZER,
         either(

@@ -53,6 +53,7 @@ _ADVICE = {
     r"(?<=, )None in the file": "none in the file",
     r"; save writes a tokenizer\.json: name it tokenizer\.json": "; name it tokenizer.json, or give --to vocab-merges "
     "and a folder",
+    r"pass chat_template=, or load the folder that has (.*): Tokenizer\.load\(folder\)": r"give the folder that has \1",
     r"tok\.truncate_vocab": "bpe truncate",
     r"\bbpe\.(train|extend|prune)\b": r"bpe \1",
     r"bpe\.count_words": "bpe count-words",
@@ -98,7 +99,7 @@ def option(usage: str, help_text: str, **keywords: Any) -> Option:
     else:
         names.append(last_word)
         if "choices" not in keywords:
-            keywords["action"] = "store_true"
+            keywords.setdefault("action", "store_true")
     return Option(tuple(names), {"help": help_text, **keywords})
 
 

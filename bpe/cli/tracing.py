@@ -1,20 +1,22 @@
 """What `bpe train --trace` prints: the merges, and with `--corpus` the corpus and its best pairs after each.
 
-The corpus is merged here once more, plainly, as a learner would by hand; so it is for a few words.
+The corpus is merged here once more, plainly, as a learner would by hand; so it is for small corpora.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 
 from bpe.base.spelling import spell
+from bpe.base.utf8 import TextLike, to_bytes
 from bpe.cli.files import print_line, silence_stdout
+from bpe.errors import pluralize
 
-#: How many of the most frequent pairs are printed.
-_MAX_PAIRS = 5
+#: The most distinct words of a corpus, and how many of them, the first, and of the most frequent pairs are printed.
+MAX_WORDS, _MAX_LISTED_WORDS, _MAX_PAIRS = 10_000, 100, 5
 
 Symbol = str | bytes
 
@@ -49,7 +51,7 @@ class MergeTrace:
 class TracedCorpus:
     """Words as symbols, with their counts.
 
-    >>> corpus = TracedCorpus({"hug": 10, "pug": 5})
+    >>> corpus = TracedCorpus([("hug", 10), ("pug", 5)])
     >>> corpus.merge("u", "g")
     >>> corpus.describe()
     ['corpus\\th ug:10  p ug:5', 'pairs\\th ug 10 > p ug 5']
@@ -58,7 +60,7 @@ class TracedCorpus:
 
     def __init__(
         self,
-        words: Mapping[str, int],
+        words: Iterable[tuple[TextLike, int]],
         *,
         is_byte_model: bool = False,
         end_of_word: str | None = None,
@@ -66,18 +68,20 @@ class TracedCorpus:
     ) -> None:
         mark: list[Symbol] = [] if end_of_word is None else [end_of_word.encode() if is_byte_model else end_of_word]
         self._words: list[tuple[list[Symbol], int]] = []
-        for word, count in words.items():
-            symbols: list[Symbol] = [bytes([byte]) for byte in word.encode()] if is_byte_model else list(word)
+        for word, count in words:
+            data = to_bytes(word)
+            text = data.decode("utf-8", "surrogateescape")  # training says what is not UTF-8
+            symbols: list[Symbol] = [bytes([byte]) for byte in data] if is_byte_model else list(text)
             symbols += mark
             if mark and glued:
                 symbols[-2:] = [symbols[-2] + mark[0]]  # type: ignore[operator]
             self._words.append((symbols, count))
 
     @classmethod
-    def from_arguments(cls, args: argparse.Namespace) -> TracedCorpus:
-        """Make the corpus of `bpe train --words`."""
+    def from_arguments(cls, args: argparse.Namespace, words: Iterable[tuple[TextLike, int]]) -> TracedCorpus:
+        """Make the corpus of `bpe train`."""
         is_byte_model = args.model != "char" and not args.byte_fallback
-        return cls(args.words, is_byte_model=is_byte_model, end_of_word=args.end_of_word, glued=args.end_of_word_glued)
+        return cls(words, is_byte_model=is_byte_model, end_of_word=args.end_of_word, glued=args.end_of_word_glued)
 
     def merge(self, left: Symbol, right: Symbol) -> None:
         """Merge a pair everywhere, from left to right."""
@@ -90,8 +94,10 @@ class TracedCorpus:
 
     def describe(self) -> list[str]:
         """Describe the words, and the most frequent pairs: those of equal counts have "=" between them."""
-        words = "  ".join(f"{' '.join(map(spell, symbols))}:{count}" for symbols, count in self._words)
-        return [f"corpus\t{words}", f"pairs\t{self._describe_pairs()}"]
+        words = [f"{' '.join(map(spell, symbols))}:{count}" for symbols, count in self._words[:_MAX_LISTED_WORDS]]
+        if len(self._words) > _MAX_LISTED_WORDS:
+            words.append(f"… and {pluralize(len(self._words) - _MAX_LISTED_WORDS, 'more word')}")
+        return [f"corpus\t{'  '.join(words)}", f"pairs\t{self._describe_pairs()}"]
 
     def _describe_pairs(self) -> str:
         counts: Counter[tuple[Symbol, Symbol]] = Counter()

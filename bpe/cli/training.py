@@ -25,7 +25,7 @@ from bpe.cli.files import (
     refuse_file_options,
 )
 from bpe.cli.names import check_tokenizers, load_tokenizer
-from bpe.cli.tracing import MergeTrace, TracedCorpus
+from bpe.cli.tracing import MAX_WORDS, MergeTrace, TracedCorpus
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import get_log, pluralize
@@ -50,13 +50,17 @@ def train(args: argparse.Namespace) -> None:
     for output in outputs:
         _check_format(output)
     options = _read_options(args)
-    if args.trace:
-        options["on_merge"] = MergeTrace(TracedCorpus.from_arguments(args) if args.corpus else None)
     default_pretokenizer = choose_default_pretokenizer(args.model == "char" or args.byte_fallback)
+    word_settings = {"pretokenizer": default_pretokenizer, **_select_word_settings(options)}
+    corpus = _make_corpus_arguments(args, sources, word_settings)
+    if args.corpus:
+        corpus = {"files": None, "counts": _count_corpus(args, corpus, word_settings)}
+    if args.trace:
+        options["on_merge"] = MergeTrace(_make_traced_corpus(args, corpus["counts"]) if args.corpus else None)
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         result: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
-            **_make_corpus_arguments(args, sources, {"pretokenizer": default_pretokenizer, **options}),
+            **corpus,
             superwords=None if args.superwords is None else bpe.SuperWords(args.superwords),
             alphabet=bpe.Alphabet(coverage=args.character_coverage, byte_fallback=args.byte_fallback),
             rules=bpe.MergeRules(tie_break=args.tie_break, max_token_length=args.max_token_length),
@@ -92,16 +96,41 @@ def _open_training_corpus(args: argparse.Namespace) -> Sources | None:
     return None
 
 
+#: Why some options cannot be combined with --corpus.
+_UNTRACEABLE = {
+    **dict.fromkeys(
+        ("--split-digits", "--max-token-length", "--character-coverage"),
+        "--corpus prints all pairs, of which {} excludes some",
+    ),
+    "--superwords": "--corpus prints pairs within words, and {} learns others",
+    "--checkpoint": "--corpus begins at the first merge, and {} may go on after it",
+    "--max-memory": "--corpus is for small corpora, which need no {}",
+}
+
+
 def _check_corpus_can_be_traced(args: argparse.Namespace) -> None:
-    """Refuse --corpus without its words, or with options that keep pairs from being merged, which it would print."""
-    if args.words is None:
-        args.parser.error("--corpus is for a few words, which --words has; leave it out")
+    """Refuse --corpus without --trace, or with options by which the merges are not those of all pairs it prints."""
     if not args.trace:
         args.parser.error("--corpus shows the corpus between the merges; it needs --trace")
-    for flag in ("--split-digits", "--max-token-length", "--character-coverage"):
+    for flag, reason in _UNTRACEABLE.items():
         name = flag[2:].replace("-", "_")
         if getattr(args, name) != args.parser.get_default(name):
-            args.parser.error(f"--corpus prints all pairs, of which {flag} excludes some; leave out one of them")
+            args.parser.error(f"{reason.format(flag)}; leave out one of them")
+
+
+def _make_traced_corpus(args: argparse.Namespace, counts: Mapping[Any, int] | WordCounts) -> TracedCorpus:
+    """Make the corpus that --corpus prints.
+
+    Raises:
+        ValueError: for too many words.
+
+    """
+    if len(counts) > MAX_WORDS:
+        raise ValueError(
+            f"the corpus has {pluralize(len(counts), 'distinct word')}; --corpus prints those of at most {MAX_WORDS}: "
+            "leave it out, or take a part of the corpus"
+        )
+    return TracedCorpus.from_arguments(args, counts.items())
 
 
 def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
@@ -118,16 +147,27 @@ def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
 def _make_corpus_arguments(
     args: argparse.Namespace, sources: Sources | None, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the corpus by the names of arguments; `settings` are those of a list of words, which records none."""
+    """Return the corpus by the names of arguments; `settings` decide the words of a list, which records none."""
     if sources is not None:
         return {"files": sources, "counts": None}
     if getattr(args, "words", None) is not None:
         return {"files": None, "counts": args.words}
     if is_counts_file(args.counts):
         return {"files": None, "counts": WordCounts.load(args.counts)}
+    return {"files": None, "counts": WordCounts.from_text(args.counts, **settings)}
+
+
+def _count_corpus(args: argparse.Namespace, corpus: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
+    """Return the counts of a corpus that is given by the names of arguments; FILES are counted."""
+    if corpus["counts"] is not None:
+        return corpus["counts"]
+    return bpe.count_words(files=corpus["files"], **settings, threads=args.threads, progress=not args.quiet)
+
+
+def _select_word_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Select what decides the words of a text from the options of a training."""
     names = ("pretokenizer", "normalizer", "special_tokens")
-    used_settings = {name: settings[name] for name in names if name in settings}
-    return {"files": None, "counts": WordCounts.from_text(args.counts, **used_settings)}
+    return {name: options[name] for name in names if name in options}
 
 
 def _list_word_settings(tokenizer: bpe.Tokenizer) -> dict[str, Any]:
@@ -216,9 +256,7 @@ def extend(args: argparse.Namespace) -> None:
     check_target(args.output)
     tokenizer = load_tokenizer(args, args.tokenizer)
     settings = _list_word_settings(tokenizer)
-    counts = _make_corpus_arguments(args, sources, settings)["counts"]
-    if counts is None:
-        counts = bpe.count_words(files=sources, **settings, threads=args.threads, progress=not args.quiet)
+    counts = _count_corpus(args, _make_corpus_arguments(args, sources, settings), settings)
     extended_tokenizer = bpe.extend(
         tokenizer,
         counts,

@@ -429,16 +429,29 @@ def read_times(sources: Sources) -> list[int | None]:
 def check_validation_split(sources: Sources, fraction: float) -> None:
     """Refuse a fraction that leaves one split without documents, where the sources are small or one document.
 
+    Of large sources whose files are documents, a warning says that they may be too few.
+
     Raises:
         ValueError: if it does.
 
     """
     if not 0 < fraction < 1:
         return
-    file = sources.files[0] if len(sources.files) == 1 else None
-    if file is not None and file.format == "text" and not sources.separators:
-        _refuse_one_sided_split(1, "one side", f"a text file is one document, {file.name}, without a separator")
+    files = sources.files
+    files_are_documents = not sources.separators and all(file.format == "text" for file in files)
+    if files_are_documents and len(files) == 1:
+        reason = (
+            f"a text file without a separator is one document, {files[0].name}, and the split is of whole documents, "
+            "since parts of one have other ids"
+        )
+        _refuse_one_sided_split(1, "one side", reason)
     if not sources.regular or (sources.text_size or 0) > _MAX_CHECKED_BYTES:
+        if files_are_documents and len(files) * min(fraction, 1 - fraction) < 1:
+            log.warning(
+                "validation divides whole documents, and without separator= or per_line=True each of the %d text files "
+                "is one: with this fraction, all may be on one side",
+                len(files),
+            )
         return
     documents = 0
     validation_values: set[bool] = set()

@@ -85,14 +85,14 @@ class MergeSteps:
         return len(self.steps)
 
     def __repr__(self) -> str:
-        """Render one line for each step."""
+        """Render a header and one line for each step."""
         colour = use_colour(sys.stdout)
-        width = max((len(merge) for merge, _ in self.steps), default=0)
+        width = max([len("merge"), *(len(merge) for merge, _ in self.steps)])
         lines = (
-            f"{index:>3}  {merge:<{width}}  {render([token.data for token in tokens], colour=colour)}"
+            f"{index:>4}  {merge:<{width}}  {render([token.data for token in tokens], colour=colour)}"
             for index, (merge, tokens) in enumerate(self.steps)
         )
-        return "\n".join(lines)
+        return "\n".join([f"step  {'merge':<{width}}  tokens", *lines])
 
     def html(self) -> str:
         """Render the steps as HTML, each with a radio button; the arrow keys move through them, without a script."""

@@ -34,6 +34,18 @@ TOOL = {
 }
 
 
+def get_weather(city: str, days: int | None = None) -> list[str]:
+    """Weather of a <city>.
+
+    Args:
+        city: the city
+        days: how many days
+
+    Returns:
+        a line for each day
+    """
+
+
 def draw_text(order: random.Random, names: list[str], has_parts: bool) -> str:
     """Draw what somebody writes, at times with special tokens, whole or in parts."""
     parts = [order.choice(WORDS) for _ in range(order.choice((1, 1, 2, 3)))]
@@ -73,8 +85,12 @@ def draw_conversation(order: random.Random, names: list[str]) -> dict[str, Any]:
     if order.random() < 0.3:
         messages.pop()
         options["add_generation_prompt"] = True
+    elif messages[-1]["role"] == "assistant" and order.random() < 0.2:
+        options["continue_final_message"] = order.choice(
+            [True, *(name for name in ("reasoning_content",) if name in messages[-1])]
+        )
     if has_tools:
-        options["tools"] = [TOOL]
+        options["tools"] = [order.choice((TOOL, get_weather))]
     if order.random() < 0.2:
         options["enable_thinking"] = False
     return {"messages": messages, "options": options, "has_parts": has_parts}
@@ -130,12 +146,16 @@ def compare_conversation(
         except ValueError:
             return ""
         return f"transformers refuses it, and not {chat!r}"
-    expected = peer.apply_chat_template(messages, return_assistant_tokens_mask=True, **options)
+    is_whole = "continue_final_message" not in options
+    counts["continued"] += not is_whole
+    expected = peer.apply_chat_template(messages, return_assistant_tokens_mask=is_whole, **options)
     chat = tokenizer.chat(messages, allowed_special="all", **options)
     if chat.text != expected_text:
         return f"texts {chat.text!r} and {expected_text!r}"
     if chat.ids.tolist() != expected["input_ids"]:
         return f"ids of {chat.text!r}"
+    if not is_whole:
+        return compare_safe(tokenizer, peer, conversation, chat, counts)
     if chat._request.template.marks_assistant:
         counts["masks"] += any(expected["assistant_masks"])
         if chat.mask.tolist() != expected["assistant_masks"]:
@@ -177,13 +197,14 @@ def find_spans(peer: Any, messages: list[dict[str, Any]], options: dict[str, Any
     from transformers.utils import chat_template_utils
 
     options = dict(options)
-    tools, add_generation_prompt = options.pop("tools", None), options.pop("add_generation_prompt", False)
+    tools = options.pop("tools", None)
+    ending = {name: options.pop(name, False) for name in ("add_generation_prompt", "continue_final_message")}
     template = peer.get_chat_template(None, tools)
     conversations, tools, _, options = peer._mark_chat_inputs(
         template, [chat_template_utils._normalize_chat_messages(messages)], tools, None, options, True, False
     )
     rendered, _ = chat_template_utils.render_jinja_template(
-        conversations, tools, chat_template=template, add_generation_prompt=add_generation_prompt,
+        conversations, tools, chat_template=template, **ending,
         **peer.special_tokens_map, **options,
     )  # fmt: skip
     parts = re.split("\U000f0000(.*?)\U000f0001", rendered[0], flags=re.DOTALL)

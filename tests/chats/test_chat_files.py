@@ -296,3 +296,6 @@ def test_the_command_encodes_conversations(
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "same" / name).read_bytes()
     assert main(command) == 2
     assert "--messages is for training shards" in capsys.readouterr().err
+    assert main([*command, "-t", "model/tokenizer.json", "--format", "native", "-o", "other"]) == 1
+    advice = "; give the folder that has the tokenizer's tokenizer_config.json or chat_template.jinja\n"
+    assert capsys.readouterr().err.endswith(advice)

@@ -17,6 +17,7 @@ from templates import CHATML, HEADERS, INST, PHI, TEMPLATES, THINKING
 import bpe
 from bpe.chats.encoding import choose_units
 from bpe.chats.messages import copy_messages
+from bpe.chats.tools import make_schema
 from bpe.encode.offsets import OffsetEncoder
 from bpe.vocab.output_steps import PostProcessor
 
@@ -398,7 +399,7 @@ def test_other_invalid_arguments(plain: bpe.Tokenizer) -> None:
     ):
         with pytest.raises(ValueError, match="nested more than 100 deep"):
             tok.chat(**{"messages": [USER], **wrong_arguments})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"tools is .*get_json_schema"):
+    with pytest.raises(TypeError, match=r"tools is .*; it must be a list of dicts, the JSON schemas, or of functions"):
         tok.chat([USER], tools=[len])  # type: ignore[list-item]
     for wrong in ({"<|end|>"}, "none"):
         with pytest.raises(ValueError, match=r"it must be \(\) or 'all'"):
@@ -427,3 +428,100 @@ def test_templates_are_kept(plain: bpe.Tokenizer, tmp_path: Path, caplog: pytest
     assert "does not keep chat_templates: 'default' only in the tokenizer; 'rag' only in the tokenizer" in caplog.text
     with pytest.raises(TypeError, match="chat_templates has 'default': 1; each must be a str"):
         bpe.Tokenizer(replace(plain.spec, chat_templates={"default": 1}))  # type: ignore[dict-item]
+
+
+# Tools, and answers that are continued --------------------------------------------------------------------------------
+
+
+def find_flights(city: str) -> None:
+    """Find flights<|end|>.
+
+    Args:
+        city: where to
+    """
+
+
+def test_functions_are_tools(plain: bpe.Tokenizer) -> None:
+    tok = with_template(plain, "{{ tools | tojson }}<|end|>")
+    schema = make_schema(find_flights)
+    chat = tok.chat([USER], tools=[find_flights, schema])
+    assert chat.text == json.dumps([schema, schema]) + "<|end|>"
+    assert count_special(tok, chat.ids) == 1
+    assert len(chat.ids) == tok.count_chat([USER], tools=[find_flights, schema])
+    with pytest.raises(TypeError, match=r"documents is .*; it must be a list of dicts$"):
+        tok.chat([USER], documents=[find_flights])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="tool '<lambda>': it has no docstring"):
+        tok.chat([USER], tools=[lambda x: x])
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("Sure: ", "Sure: "),
+        ("", ""),
+        ("ends<|en", "ends<|en"),
+        ("a<|end|>b<|end|>", "a<|end|>b<|end|>"),
+        ("CONTINUE_FINAL_MESSAGE_TAG continue_final_message_tag_ x", None),
+        ([{"type": "text", "text": "one"}, {"type": "text", "text": "two "}, {"type": "image"}], "onetwo "),
+    ],
+)
+def test_the_last_message_is_continued(plain: bpe.Tokenizer, content: Any, expected: str | None) -> None:
+    template = (
+        "{% for m in messages %}<|user|>{% if m.content is string %}{{ m.content }}{% else %}"
+        "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}<|end|>{% endfor %}{{ tools }}"
+    )
+    tok = with_template(plain, template)
+    messages = [USER, {"role": "assistant", "content": content}]
+    before = copy.deepcopy(messages)
+    for options in ({}, {"tools": [{"name": "CONTINUE_FINAL_MESSAGE_TAG Continue_final_message_tag<|end|>"}]}):
+        chat = tok.chat(messages, continue_final_message=True, **options)  # type: ignore[arg-type]
+        assert chat.text == f"<|user|>hello<|end|><|user|>{content if expected is None else expected}"
+        assert count_special(tok, chat.ids) == 3
+        assert tok.decode(chat.ids) == chat.text
+        assert messages == before
+        assert tok.count_chat(messages, continue_final_message=True, **options) == len(chat.ids)
+    with pytest.raises(ValueError, match="a mask is of whole answers; leave out continue_final_message"):
+        chat.mask  # noqa: B018
+
+
+def test_a_continued_message_ends_where_the_template_strips_it(plain: bpe.Tokenizer) -> None:
+    tok = with_template(plain, "{% for m in messages %}<|user|> {{ m.content | trim }}<|end|>{% endfor %}")
+    messages = [USER, {"role": "assistant", "content": " Sure: \n"}]
+    assert tok.chat(messages, continue_final_message=True).text == "<|user|> hello<|end|><|user|> Sure:"
+    messages[-1]["content"] = " "
+    assert tok.chat(messages, continue_final_message=True).text == "<|user|> hello<|end|><|user|>"
+
+
+def test_a_field_is_continued(plain: bpe.Tokenizer) -> None:
+    tok = with_template(plain, "{% for m in messages %}<{{ m.reasoning_content }}>{{ m.content }}<|end|>{% endfor %}")
+    messages = [{"role": "assistant", "reasoning": "hm, ", "content": "there"}]
+    assert tok.chat(messages, continue_final_message="reasoning_content").text == "<hm, "
+    assert tok.chat(messages, continue_final_message="reasoning").text == "<hm, "
+    assert tok.chat(messages, continue_final_message="content").text == "<hm, >there"
+    assert tok.chat(messages, continue_final_message="").text == "<hm, >there<|end|>"
+
+
+@pytest.mark.parametrize(
+    ("template", "message", "choice", "error"),
+    [
+        ("{{ messages[0].content }}", {"content": None}, True, "the last message has no 'content'; name a field"),
+        ("{{ messages[0].content }}", {"thought": "x"}, "thought", "the chat template has no 'thought'; name"),
+        ("{{ messages[0].content }}", {"content": [{"type": "image"}]}, True, "only text can be continued"),
+        ("{{ messages[0].content }}", {"content": 5}, True, "content of the last message is 5; only text"),
+        ("{# content #}", {"content": "x"}, True, "does not write the content of the last message as it is"),
+        ("{{ messages[0].content[1:] }}", {"content": "x y"}, True, "does not write the content"),
+        ("{{ messages[0].content | lower }}", {"content": "x"}, True, "does not write the content"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused(
+    plain: bpe.Tokenizer, template: str, message: dict[str, Any], choice: bool | str, error: str
+) -> None:
+    with pytest.raises(ValueError, match=error):
+        plain.chat([{"role": "user", **message}], chat_template=template, continue_final_message=choice)
+
+
+def test_a_message_is_continued_or_an_answer_begun(plain: bpe.Tokenizer) -> None:
+    with pytest.raises(ValueError, match="add_generation_prompt and continue_final_message are both given"):
+        plain.chat([USER], chat_template=PHI, add_generation_prompt=True, continue_final_message=True)
+    with pytest.raises(TypeError, match="continue_final_message is 1, an int; it must be True, False or the name"):
+        plain.chat([USER], chat_template=PHI, continue_final_message=1)  # type: ignore[arg-type]

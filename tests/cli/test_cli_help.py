@@ -374,5 +374,5 @@ def test_training_has_few_options_in_groups(capsys: pytest.CaptureFixture[str]) 
     assert main(["train", "-h"]) == 0
     shown = capsys.readouterr().out
     options = re.findall(r"^  -", shown, re.MULTILINE)
-    assert len(options) <= 37
+    assert len(options) <= 38
     assert re.findall(r"^(\w+):$", shown, re.MULTILINE) == ["options", "corpus", "words", "vocabulary", "merges", "run"]

@@ -141,18 +141,100 @@ def test_the_traced_corpus_has_the_counts_of_the_training(tmp_path, capsys, opti
     ]
 
 
-def test_the_corpus_of_files_is_not_traced(tmp_path, capsys, text_file):
-    argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "1", "--corpus"]
-    assert main([*argv, "--trace"]) == 2
-    assert "--corpus is for a few words, which --words has; leave it out" in capsys.readouterr().err
-    assert main(["train", "--words", "a:1", *argv[2:]]) == 2
-    assert "it needs --trace" in capsys.readouterr().err
+def test_the_corpus_of_files_and_of_counts_is_traced(tmp_path, capsys):
+    """It is that of its words, and the tokenizer that of a training without a trace."""
+    path, counts_path, names = tmp_path / "text.txt", str(tmp_path / "words.counts"), [str(tmp_path / "t.json")] * 2
+    path.write_text("low low lower\nnewest low", encoding="utf-8")
+    options = ["--num-merges", "2", "--model", "char", "--classic", "--quiet"]
+    assert main(["train", str(path), "-o", str(tmp_path / "plain.json"), *options]) == 0
+    assert main(["count-words", str(path), "-o", counts_path, "--pretokenizer", "whitespace", "--quiet"]) == 0
+    outputs = []
+    for corpus in ([str(path)], ["--counts", counts_path], ["--words", "low:3 lower:1 newest:1"]):
+        assert main(["train", *corpus, "-o", names[0], *options, "--trace", "--corpus"]) == 0
+        outputs.append(capsys.readouterr().out)
+        assert bpe.Tokenizer.load(names[0]).tokens("low newest") == ["low", "n", "e", "w", "e", "s", "t"]
+    assert outputs[0].splitlines() == [
+        "step\tleft\tright\ttoken\tcount",
+        "corpus\tl o w:3  l o w e r:1  n e w e s t:1",
+        "pairs\tl o 4 = o w 4 > w e 2 > e r 1 = n e 1 = …",
+        "1\tl\to\tlo\t4",
+        "corpus\tlo w:3  lo w e r:1  n e w e s t:1",
+        "pairs\tlo w 4 > w e 2 > e r 1 = n e 1 = e w 1 = …",
+        "2\tlo\tw\tlow\t4",
+        "corpus\tlow:3  low e r:1  n e w e s t:1",
+        "pairs\tlow e 1 = e r 1 = n e 1 = e w 1 = w e 1 = …",
+    ]
+    assert outputs[0] == outputs[1] == outputs[2]
+    main(["train", str(path), "-o", names[0], *options, "--trace", "--corpus"])
+    assert bpe.Tokenizer.load(names[0]) == bpe.Tokenizer.load(tmp_path / "plain.json")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--separator", "|", "--special-token", "<s>", "--normalizer", "lower"],
+        ["--pretokenizer", "none", "--per-line"],
+        ["--byte-fallback", "--pretokenizer", "metaspace", "--tie-break", "greatest"],
+        ["--pretokenizer", "cl100k", "--vocab-size", "270"],
+    ],
+)
+def test_the_corpus_of_files_with_options_is_traced(tmp_path, capsys, options):
+    path, traced, plain = tmp_path / "text.txt", str(tmp_path / "traced.json"), str(tmp_path / "plain.json")
+    path.write_text("Low low|lower <s>low\nnaïve naïve 1234 low|한국 한국어", encoding="utf-8")
+    argv = ["train", str(path), *options, "--quiet"]
+    argv += [] if "--vocab-size" in options else ["--num-merges", "8"]
+    assert main([*argv, "-o", plain, "--trace"]) == 0
+    trace = capsys.readouterr().out.splitlines()
+    assert main([*argv, "-o", traced, "--trace", "--corpus"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if not line.startswith(("corpus\t", "pairs\t"))] == trace
+    assert bpe.Tokenizer.load(traced) == bpe.Tokenizer.load(plain)
+    best_pairs = [line.split("\t")[1] for line in lines if line.startswith("pairs\t")]
+    for pairs, line in zip(best_pairs, trace[1:], strict=False):
+        assert re.split(" [>=] ", pairs)[0].split()[-1] == line.split("\t")[-1], "the highest count wins"
+
+
+def test_many_words_are_listed_in_part_and_too_many_refused(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "text.txt"
+    path.write_text(" ".join(f"a{number}" for number in range(103)), encoding="utf-8")
+    argv = ["train", str(path), "-o", str(tmp_path / "t.json"), "--num-merges", "1", "--trace", "--corpus", "--quiet"]
+    assert main([*argv, "--pretokenizer", "whitespace"]) == 0
+    words = capsys.readouterr().out.splitlines()[1].split("\t")[1].split("  ")
+    assert words[:2] == ["a 0:1", "a 1:1"]
+    assert words[-2:] == ["a 9 9:1", "… and 3 more words"]
+    monkeypatch.setattr("bpe.cli.training.MAX_WORDS", 102)
+    message = "the corpus has 103 distinct words; --corpus prints those of at most 102: leave it out"
+    fails(capsys, [*argv, "--pretokenizer", "whitespace"], 1, message)
+
+
+def test_classic_is_short_for_the_first_pair(tmp_path, capsys):
+    argv = ["train", "--words", "ab:1 cd:1", "-o", str(tmp_path / "t.json"), "--num-merges", "1", "--trace", "--quiet"]
+    assert main([*argv, "--tie-break", "greatest"]) == 0
+    assert capsys.readouterr().out.endswith("1\tc\td\tcd\t1\n")
+    assert main([*argv, "--classic"]) == 0
+    assert capsys.readouterr().out.endswith("1\ta\tb\tab\t1\n")
+    assert bpe.Tokenizer.load(tmp_path / "t.json").vocab_size == 257
+    fails(capsys, [*argv, "--classic", "--tie-break", "smallest"], 2, "not allowed with")
+    fails(capsys, [arg for arg in argv if arg != "--trace"] + ["--corpus"], 2, "--corpus shows the corpus between the")
 
 
 @pytest.mark.parametrize("option", ["--split-digits", "--max-token-length 2", "--character-coverage 0.5"])
 def test_the_corpus_is_not_traced_where_pairs_are_excluded(tmp_path, capsys, option):
     line = f"train --words 12:3 -o {tmp_path}/t.json --num-merges 1 --trace --corpus {option}"
-    fails(capsys, line.split(), 2, f"--corpus prints all pairs, of which {option.split()[0]} excludes some")
+    fails(capsys, line.split(), 2, f"--corpus prints all pairs, of which {option.split()[0]} excludes some; leave out")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--superwords 9", "--corpus prints pairs within words, and --superwords learns others; leave out one of them"),
+        ("--checkpoint c", "--corpus begins at the first merge, and --checkpoint may go on after it; leave out one"),
+        ("--max-memory 2G", "--corpus is for small corpora, which need no --max-memory; leave out one of them"),
+    ],
+)
+def test_the_corpus_is_not_traced_with_options_of_long_trainings(tmp_path, capsys, text_file, option, message):
+    line = f"train {text_file} -o {tmp_path}/t.json --num-merges 1 --trace --corpus {option}"
+    fails(capsys, line.split(), 2, message)
 
 
 @pytest.mark.parametrize(

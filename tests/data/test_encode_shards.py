@@ -374,7 +374,8 @@ def test_a_split_that_leaves_a_side_empty_is_refused_before_the_work(tmp_path, t
     options = {"format": "nanogpt", "append": None, "validation": 0.1}
     with pytest.raises(
         ValueError,
-        match=r"all on one side: a text file is one document, .*; pass separator= or per_line.* for paragraphs",
+        match=r"all on one side: a text file without a separator is one document, .*; pass separator= or per_line.* for"
+        " paragraphs",
     ):
         encode_shards(path, tokenizer, out, **options)
     for number, texts in enumerate((["a", "b"], ["x"])):
@@ -395,6 +396,23 @@ def test_a_large_corpus_with_a_side_empty_gives_a_warning(tmp_path, tokenizer, m
     with caplog.at_level(logging.WARNING, "bpe"):
         encode_shards(open_sources(paths), tokenizer, tmp_path / "out", validation=1e-9)
     assert "all documents are on one side of the split, train" in caplog.text
+    assert "whole documents" not in caplog.text
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.9])
+def test_a_split_of_few_large_files_gives_a_warning_before_the_work(tmp_path, tokenizer, monkeypatch, caplog, fraction):
+    monkeypatch.setattr("bpe.data.encoding._MAX_CHECKED_BYTES", 10)
+    paths = [tmp_path / f"{number}.txt" for number in range(3)]
+    for path in paths:
+        path.write_text(f"low lower {path.name}\n" * 9)
+    message = "each of the 3 text files is one: with this fraction, all may be on one side"
+    with caplog.at_level(logging.WARNING, "bpe"):
+        encode_shards(paths, tokenizer, tmp_path / "out", validation=fraction)
+        assert message in caplog.text
+        caplog.clear()
+        encode_shards(bpe.Sources(paths, per_line=True), tokenizer, tmp_path / "lines", validation=fraction)
+        encode_shards(paths, tokenizer, tmp_path / "half", validation=0.5)
+    assert message not in caplog.text
 
 
 def test_bad_records_are_counted_once_with_a_split(tmp_path, tokenizer):

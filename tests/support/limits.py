@@ -47,6 +47,20 @@ def find_difference(rng: random.Random, tok: bpe.Tokenizer, pieces: Sequence[str
     return None
 
 
+def find_wrong_chunks(rng: random.Random, tok: bpe.Tokenizer, pieces: Sequence[str], n_texts: int) -> str | None:
+    """Describe the first of some random texts that chunks exceed a limit of, or are not when they are joined."""
+    kinds = [*BOUNDARIES, *OWN_PATTERNS]
+    for _ in range(n_texts):
+        text = "".join(rng.choices([*pieces, *2 * ENDS], k=rng.randint(0, 20)))
+        max_tokens = rng.randint(5, 20)  # the most of a character of byte fallback is 4, and a ▁ before it
+        for kind in kinds:
+            chunks = tok.chunk(text, max_tokens, boundaries=kind)
+            counts = tok.count_tokens([chunk.text for chunk in chunks]).tolist()
+            if "".join(chunk.text for chunk in chunks) != text or max(counts, default=0) > max_tokens:
+                return f"{counts} tokens of {chunks}\n  for {text!r}, {max_tokens} tokens and boundaries {kind!r}"
+    return None
+
+
 def find_wrong_chunk(rng: random.Random, tok: bpe.Tokenizer, text: str, max_tokens: int) -> str | None:
     """Describe what is wrong with the chunks of a text, with a random overlap and random boundaries."""
     boundaries = rng.choice([*BOUNDARIES, *OWN_PATTERNS])
