@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from bpe.compat._rows import Row
@@ -183,11 +184,27 @@ def trim_span(token: str, span: Offsets, has_prefix_space: bool) -> Offsets:
 
 @dataclass(slots=True)
 class ResolvedParts:
-    """The parts of an encoding, the range of tokens of each input, and what truncation cut off."""
+    """The parts of an encoding, the range of tokens of each input, and what truncation cut off.
+
+    Attributes:
+        overflowing: encodings, or a function that makes them: two long texts have thousands of combinations.
+
+    """
 
     parts: list[Part]
     ranges: dict[int, Offsets]
-    overflowing: list[Encoding]
+    overflowing: list[Encoding] | Callable[[], list[Encoding]]
+
+    def make_overflowing(self) -> list[Encoding]:
+        """Return what truncation cut off; made at the first call."""
+        overflowing = self.overflowing
+        if callable(overflowing):
+            self.overflowing = overflowing = overflowing()
+        return overflowing
+
+    def copy_overflowing(self) -> list[Encoding] | Callable[[], list[Encoding]]:
+        """Copy what truncation cut off; a function makes other encodings at each call, so that it is shared."""
+        return self.overflowing if callable(self.overflowing) else [encoding.copy() for encoding in self.overflowing]
 
 
 class Encoding(Row):
@@ -212,11 +229,15 @@ class Encoding(Row):
 
     @classmethod
     def from_parts(
-        cls, parts: Iterable[Part], ranges: dict[int, Offsets] | None = None, overflowing: Iterable[Encoding] = ()
+        cls,
+        parts: Iterable[Part],
+        ranges: dict[int, Offsets] | None = None,
+        overflowing: Iterable[Encoding] | Callable[[], list[Encoding]] = (),
     ) -> Encoding:
         """Make an encoding of these parts."""
         encoding = cls()
-        encoding.set_resolved(ResolvedParts([part for part in parts if len(part)], ranges or {}, list(overflowing)))
+        cut_off = overflowing if callable(overflowing) else list(overflowing)
+        encoding.set_resolved(ResolvedParts([part for part in parts if len(part)], ranges or {}, cut_off))
         return encoding
 
     def resolve(self) -> list[Part]:
@@ -231,9 +252,7 @@ class Encoding(Row):
 
     def copy(self) -> Encoding:
         """Make a copy that shares the input sequences."""
-        return Encoding.from_parts(
-            self.resolve(), dict(self.resolved.ranges), [encoding.copy() for encoding in self.resolved.overflowing]
-        )
+        return Encoding.from_parts(self.resolve(), dict(self.resolved.ranges), self.resolved.copy_overflowing())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, self._to_state({})
@@ -247,7 +266,8 @@ class Encoding(Row):
                 copies.setdefault(id(sequence), InputSequence(sequence.ids, sequence.compute_columns()))
                 part = replace(part, sequence=copies[id(sequence)])
             parts.append(part)
-        return parts, self.resolved.ranges, [encoding._to_state(copies) for encoding in self.resolved.overflowing]
+        overflowing = self.resolved.make_overflowing()
+        return parts, self.resolved.ranges, [encoding._to_state(copies) for encoding in overflowing]
 
     def __len__(self) -> int:
         if self.resolved is None and self.call is not None:
@@ -324,7 +344,7 @@ class Encoding(Row):
     def overflowing(self) -> list[Encoding]:
         """What truncation cut off, as encodings."""
         self.resolve()
-        return list(self.resolved.overflowing)
+        return list(self.resolved.make_overflowing())
 
     @property
     def n_sequences(self) -> int:
@@ -431,7 +451,7 @@ class Encoding(Row):
             else part
             for part in parts
         ]
-        for encoding in self.resolved.overflowing:
+        for encoding in self.resolved.make_overflowing():
             encoding.trim_offsets(has_prefix_space)
 
     def truncate(self, max_length: int, stride: int = 0, direction: str = "right") -> None:
@@ -453,7 +473,7 @@ class Encoding(Row):
         if max_tokens >= length:
             return
         if max_tokens == 0:
-            parts, overflowing = [], [*self.resolved.overflowing, self.copy()]
+            parts, overflowing = [], [*self.resolved.make_overflowing(), self.copy()]
         elif stride >= max_tokens:
             raise ValueError(
                 f"stride is {stride}; it must be less than max_length, which is {max_tokens} without template tokens"
@@ -501,8 +521,10 @@ class Encoding(Row):
 
     def _pad(self, padding: RowPadding) -> None:
         length, direction, pad_id, type_id, token = padding
-        for encoding in self.resolved.overflowing:
-            encoding.pad(*padding)
+        overflowing = self.resolved.overflowing
+        self.resolved.overflowing = (
+            partial(_pad_all, overflowing, padding) if callable(overflowing) else _pad_all(overflowing, padding)
+        )
         missing = length - sum(map(len, self.resolved.parts))
         if missing <= 0:
             return
@@ -527,21 +549,23 @@ class Encoding(Row):
         []
 
         """
-        merged_encoding = Encoding.from_parts([])
+        encodings, merged_encoding = list(encodings), Encoding.from_parts([])
         for encoding in encodings:
             if not isinstance(encoding, Encoding):
                 raise TypeError(f"encodings has {describe(encoding)}; each must be an Encoding")
-            merged_encoding = merged_encoding._append(encoding, growing_offsets)
+            merged_encoding = merged_encoding._append_parts(encoding, growing_offsets)
+        if any(encoding.resolved.overflowing for encoding in encodings):
+            copies = [encoding.copy() for encoding in encodings]  # the caller may change the others
+            merged_encoding.resolved.overflowing = partial(_combine_overflowing, copies, growing_offsets)
         return merged_encoding
 
     def _append(self, other: Encoding, shift_offsets: bool) -> Encoding:
         """Append another encoding; `overflowing` has all combinations."""
+        windows, other_windows = self.overflowing, other.overflowing
         overflow_pairs = [
-            encoding._append(following, shift_offsets)
-            for encoding in self.overflowing
-            for following in (other, *other.overflowing)
+            window._append(following, shift_offsets) for window in windows for following in (other, *other_windows)
         ]
-        overflow_pairs += [self._append(following, shift_offsets) for following in other.overflowing]
+        overflow_pairs += [self._append(following, shift_offsets) for following in other_windows]
         result = self._append_parts(other, shift_offsets)
         result.resolved.overflowing = overflow_pairs
         return result
@@ -563,6 +587,22 @@ class Encoding(Row):
             sequence_id: (length + start, length + stop) for sequence_id, (start, stop) in other.resolved.ranges.items()
         }
         return Encoding.from_parts([*self.resolve(), *parts], self.resolved.ranges | ranges)
+
+
+def _combine_overflowing(encodings: Sequence[Encoding], shift_offsets: bool) -> list[Encoding]:
+    """Combine what truncation cut off of several encodings that are merged."""
+    merged_encoding = Encoding.from_parts([])
+    for encoding in encodings:
+        merged_encoding = merged_encoding._append(encoding, shift_offsets)
+    return merged_encoding.overflowing
+
+
+def _pad_all(overflowing: list[Encoding] | Callable[[], list[Encoding]], padding: RowPadding) -> list[Encoding]:
+    """Pad what truncation cut off."""
+    encodings = overflowing() if callable(overflowing) else overflowing
+    for encoding in encodings:
+        encoding.pad(*padding)
+    return encodings
 
 
 def _rebuild(parts: list[Part], ranges: dict[int, Offsets], overflowing: list[tuple[Any, ...]]) -> Encoding:

@@ -29,6 +29,7 @@ from bpe.compat.transformers_calls import (
     Acceleration,
     AccelerationState,
     is_short,
+    is_tensor_type,
     make_tensors,
     make_twin,
     make_view,
@@ -297,7 +298,7 @@ def _encode_by_view(
     """Call transformers' `_encode_plus` with a compat `Tokenizer` as backend; tensors are made here where possible."""
     view, tensor_type = make_view(tokenizer, state), options.get("return_tensors")
     has_other_columns = options.get("return_overflowing_tokens") or options.get("return_length")
-    if tensor_type in ("np", "pt") and not has_other_columns:
+    if is_tensor_type(tensor_type) and not has_other_columns:
         result = encode_plus(view, *args, **{**options, "return_tensors": None})
         arrays = make_tensors(result.data, tensor_type)
         if arrays is not None:

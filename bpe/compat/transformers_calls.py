@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -226,7 +227,12 @@ def _are_supported(options: dict[str, Any]) -> bool:
         return False
     if options.get("padding_side") not in (None, "left", "right"):
         return False
-    return options.get("return_tensors") in (None, "np", "pt")
+    return is_tensor_type(options.get("return_tensors")) or options.get("return_tensors") is None
+
+
+def is_tensor_type(tensor_type: Any) -> TypeGuard[str]:
+    """Whether tensors of a type are made here; transformers' own code raises the error where torch is missing."""
+    return tensor_type == "np" or (tensor_type == "pt" and find_spec("torch") is not None)
 
 
 def _find_tensor_maker(tensor_type: str | None) -> Any:

@@ -181,7 +181,7 @@ cdef class Encoder:
                 workspace.unknown_fragment = chunk.fragment_ends[i].fragment
             fragment_start[0] = workspace.out.n
         emit_pieces(self, workspace, piece, chunk.n, False)
-        return True
+        return feed.next < feed.n_found or feed.is_open or feed.n_done < feed.n_fragments
 
     cdef Py_ssize_t count_ids(self, Workspace workspace, const Fragment* fragment) except -2:
         """Count the ids of one text without the GIL; -1 if it has unknown symbols. No more ids are kept than a chunk's.

@@ -65,31 +65,34 @@ def with_fast_encode(method):
     The tokenizer's `_fast_specials` is a `SpecialEncoder` for `allowed_special="all"`, or None.
     """
 
-    def encode(FastKernels self not None, text, **options):
+    def encode(
+        FastKernels self not None, text, *, allowed_special=NO_NAMES, disallowed_special=NO_NAMES, dropout=None,
+        seed=None, template=False,
+    ):
         cdef Encoder encoder
         cdef SpecialEncoder special_encoder
-        if not options or are_plain(options, False):
-            encoder = self._fast_encoder
-            if encoder is not None:
-                ids = encode_to_array(encoder, text)
+        if disallowed_special is NO_NAMES and dropout is None and seed is None and template is False:
+            if allowed_special is NO_NAMES:
+                encoder = self._fast_encoder
+                ids = None if encoder is None else encode_to_array(encoder, text)
                 if ids is not None:
                     return ids
-        elif allows_all(options) and (type(text) is str or type(text) is bytes):
-            special_encoder = self._fast_specials
-            if special_encoder is not None:
-                ids = special_encoder.encode(text)
+            elif is_all(allowed_special) and (type(text) is str or type(text) is bytes):
+                special_encoder = self._fast_specials
+                ids = None if special_encoder is None else special_encoder.encode(text)
                 if ids is not None:
                     return ids
-        return method(self, text, **options)
+        return method(
+            self, text, allowed_special=allowed_special, disallowed_special=disallowed_special, dropout=dropout,
+            seed=seed, template=template,
+        )
 
     return encode
 
 
-cdef bint allows_all(dict options) except -1:
-    """Whether options are `allowed_special="all"`, and no special token is disallowed."""
-    allowed = options.get("allowed_special")
-    n_others = <Py_ssize_t>(options.get("disallowed_special") is NO_NAMES)
-    return len(options) == 1 + n_others and type(allowed) is str and <str>allowed == "all"
+cdef bint is_all(allowed_special) except -1:
+    """Whether all special tokens are allowed."""
+    return type(allowed_special) is str and <str>allowed_special == "all"
 
 
 def with_fast_batch(method, kind):
@@ -100,7 +103,7 @@ def with_fast_batch(method, kind):
 
     def encode_batch(FastKernels self not None, texts, **options):
         cdef Encoder encoder
-        if type(texts) is list and (not options or are_plain(options, True)):
+        if type(texts) is list and (not options or are_plain(options)):
             encoder = self._fast_encoder
             if encoder is not None:
                 batch = encode_short_texts(encoder, texts, kind)
@@ -114,15 +117,20 @@ def with_fast_batch(method, kind):
 def with_fast_count(method):
     """Wrap `Tokenizer.count_tokens` in a fast path for one text, or a list of texts that are short together."""
 
-    def count_tokens(FastKernels self not None, text, **options):
-        cdef Encoder encoder
-        if not options or are_plain(options, True):
-            encoder = self._fast_encoder
-            if encoder is not None:
+    def count_tokens(
+        FastKernels self not None, text, *, limit=None, threads=None, allowed_special=NO_NAMES,
+        disallowed_special=NO_NAMES,
+    ):
+        cdef Encoder encoder = self._fast_encoder
+        if encoder is not None and limit is None and allowed_special is NO_NAMES and disallowed_special is NO_NAMES:
+            if is_thread_number(threads):
                 counted = count_short_texts(encoder, text) if type(text) is list else count_text(encoder, text)
                 if counted is not None:
                     return counted
-        return method(self, text, **options)
+        return method(
+            self, text, limit=limit, threads=threads, allowed_special=allowed_special,
+            disallowed_special=disallowed_special,
+        )
 
     return count_tokens
 
@@ -239,15 +247,20 @@ def with_fast_list(method):
     return encode
 
 
-cdef bint are_plain(dict options, bint allows_threads) except -1:
-    """Whether options need no check: no special tokens and, where allowed, a valid number of threads."""
+cdef bint are_plain(dict options) except -1:
+    """Whether options need no check: no special tokens and a valid number of threads."""
     for name, value in options.items():
-        if allows_threads and name == "threads":
-            if not (value is None or (type(value) is int and 0 < value <= 64)):
+        if name == "threads":
+            if not is_thread_number(value):
                 return False
         elif value is not NO_NAMES or name not in ("allowed_special", "disallowed_special"):
             return False
     return True
+
+
+cdef inline bint is_thread_number(threads) except -1:
+    """Whether a number of threads needs no check."""
+    return threads is None or (type(threads) is int and 0 < threads <= 64)
 
 
 cdef bint are_short_together(list texts) except -1:
@@ -583,17 +596,23 @@ cdef inline FastOffsetEncoder get_offset_encoder(FastKernels tokenizer):
 def with_fast_offsets(method):
     """Wrap `Tokenizer.encode_with_offsets` in the kernel; `method` handles all other calls."""
 
-    def encode_with_offsets(FastKernels self not None, text, unit="char", **options):
+    def encode_with_offsets(
+        FastKernels self not None, text, unit="char", *, allowed_special=NO_NAMES, disallowed_special=NO_NAMES,
+        template=False, convention="whole",
+    ):
         cdef FastOffsetEncoder fast_encoder
-        cdef bint in_chars
-        if (not options or are_plain(options, False)) and type(unit) is str:
+        cdef bint in_chars, is_plain = allowed_special is NO_NAMES and disallowed_special is NO_NAMES
+        if is_plain and template is False and type(convention) is str and convention == "whole" and type(unit) is str:
             in_chars = unit == "char"
             fast_encoder = get_offset_encoder(self) if in_chars or unit == "byte" else None
             if fast_encoder is not None and (type(text) is str or not in_chars):
                 encoded = fast_encoder.encode(text, in_chars)
                 if encoded is not None:
                     return encoded
-        return method(self, text, unit, **options)
+        return method(
+            self, text, unit, allowed_special=allowed_special, disallowed_special=disallowed_special,
+            template=template, convention=convention,
+        )
 
     return encode_with_offsets
 
@@ -601,15 +620,16 @@ def with_fast_offsets(method):
 def with_fast_truncate(method):
     """Wrap `Tokenizer.truncate` in the kernel likewise."""
 
-    def truncate(FastKernels self not None, text, max_tokens, **options):
+    def truncate(FastKernels self not None, text, max_tokens, *, side="right", allowed_special=NO_NAMES):
         cdef FastOffsetEncoder fast_encoder
-        if not options and type(max_tokens) is int and 0 <= max_tokens < MAX_CUT:
+        cdef bint is_plain = allowed_special is NO_NAMES and type(side) is str and side == "right"
+        if is_plain and type(max_tokens) is int and 0 <= max_tokens < MAX_CUT:
             fast_encoder = get_offset_encoder(self)
             if fast_encoder is not None and fast_encoder.are_adjacent and (type(text) is str or type(text) is bytes):
                 beginning = fast_encoder.truncate(text, max_tokens)
                 if beginning is not None:
                     return beginning
-        return method(self, text, max_tokens, **options)
+        return method(self, text, max_tokens, side=side, allowed_special=allowed_special)
 
     return truncate
 

@@ -61,7 +61,8 @@ cdef class PieceEncoder:
             if chunk.shared_values[i] == 0:
                 find_longer_word(self, workspace, i, &new)
             prefetch_spilled(cache, chunk.values[piece])
-        merge_new_words(self, workspace, &new)
+        if new.n:
+            merge_new_words(self, workspace, &new)
         return 0
 
     cdef int merge_and_cache(

@@ -284,6 +284,28 @@ def test_merge_truncate_and_pad_encodings() -> None:
         assert encoding.words == encoding.word_ids
 
 
+@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2"])
+def test_what_is_cut_off_of_pairs_is_combined_when_it_is_read(name: str) -> None:
+    results = []
+    for tokenizer, kind in (
+        (Tokenizer.from_str(shape(name)), Encoding),
+        (tokenizers.Tokenizer.from_str(shape(name)), tokenizers.Encoding),
+    ):
+        tokenizer.enable_truncation(9, stride=1)
+        tokenizer.enable_padding(length=11)
+        pair: Any = tokenizer.encode("the lowest price " * 5, "of the lazy dog " * 4)
+        merged: Any = kind.merge([pair, tokenizer.encode("lower prices " * 6)])
+        if kind is Encoding:
+            assert callable(pair.resolved.overflowing)
+            assert callable(merged.resolved.overflowing)
+            assert list_columns(pickle.loads(pickle.dumps(pair.copy()))) == list_columns(pair.copy())
+        results.append([list_columns(pair)])
+        pair.pad(20, pad_token="later")  # what was merged before does not change
+        merged.pad(40)
+        results[-1] += [list_columns(pair), list_columns(merged)]
+    assert results[0] == results[1]
+
+
 @pytest.mark.parametrize("name", ["llama3", "nfc"])
 def test_pickles_and_copies(name: str) -> None:
     tok = Tokenizer.from_str(shape(name))

@@ -1,6 +1,7 @@
 """Acceleration of transformers' tokenizers: the same results, for every way of calling them."""
 
 import copy
+import importlib.util
 import inspect
 import json
 import os
@@ -202,6 +203,18 @@ def test_usual_calls_do_without_the_code_of_transformers(
             results = [fast(value, return_tensors=tensors, **options) for value in inputs]
         for expected_result, result in zip(expected, results, strict=True):
             assert_same(expected_result, result)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed")
+@pytest.mark.parametrize("text", ["low", "the lowest price " * 100, ["low", "the"]])
+def test_tensors_without_torch_are_refused_as_transformers_does(tokenizer_pair: tuple[Any, Any], text: Any) -> None:
+    for options in ({}, {"padding": True, "max_length": 3, "truncation": True}):
+        errors = []
+        for tokenizer in tokenizer_pair:
+            with pytest.raises((ImportError, ValueError)) as error:
+                tokenizer(text, return_tensors="pt", **options)
+            errors.append((type(error.value), str(error.value)))
+        assert errors[0] == errors[1]
 
 
 def test_short_calls_of_transformers_code_use_a_twin_of_the_backend(

@@ -231,6 +231,35 @@ def test_the_kernel_function_behaves_like_a_method() -> None:
             bound(*arguments, **keywords)
 
 
+@pytest.mark.parametrize("name", ["encode", "count_tokens", "encode_with_offsets", "truncate"])
+def test_the_kernel_functions_have_the_parameters_of_the_methods(name: str) -> None:
+    function = getattr(bpe.Tokenizer, name)
+    parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    expected = inspect.signature(function).parameters.values()
+    assert [(each.name, each.kind, each.default) for each in parameters] == [
+        (each.name, each.kind, each.default) for each in expected
+    ]
+
+
+def test_options_that_are_the_defaults_take_the_fast_path() -> None:
+    tok: Any = pickle.loads(pickle.dumps(TOKENIZERS[1]))
+    plain = {"allowed_special": (), "disallowed_special": ()}
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+        ("encode", ("low é",), {**plain, "dropout": None, "seed": None, "template": False}),
+        ("count_tokens", ("low é",), {**plain, "limit": None, "threads": 2}),
+        ("encode_with_offsets", ("low é", "byte"), {**plain, "template": False, "convention": "whole"}),
+        ("truncate", ("low é", 2), {"side": "right", "allowed_special": ()}),
+    ]
+    tok.encode_with_offsets("low")  # makes the encoder of offsets
+    expected = [getattr(tok, name)(*arguments) for name, arguments, _ in calls]
+    for engine in ("_engine", "_engine_without_dropout"):
+        setattr(tok, engine, None)  # the methods need it
+    for (name, arguments, options), result in zip(calls, expected, strict=True):
+        assert repr(getattr(tok, name)(*arguments, **options)) == repr(result)
+        with pytest.raises(TypeError, match="unknown"):
+            getattr(tok, name)(*arguments, unknown=1)
+
+
 def test_subclasses_of_str_and_tokenizer() -> None:
     class Text(str):
         """Another class of str."""
