@@ -6,6 +6,11 @@
 #ifndef BPE_LEVELS_H
 #define BPE_LEVELS_H
 
+#include <stdint.h>
+
+/* For a function that each level's version inlines, with the level as a constant. */
+#define BPE_INLINE __attribute__((always_inline))
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define BPE_X86 1
@@ -21,5 +26,32 @@
 #define BPE_TARGET_AVX512
 #define BPE_BEST(level, plain, avx2, avx512) ((void)(level), (plain))
 #endif
+
+#ifdef BPE_X86 /* instructions that x86-64 has from AVX2's level on */
+BPE_TARGET_AVX2 static inline int bpe_popcount_avx2(uint64_t bits) { return __builtin_popcountll(bits); }
+BPE_TARGET_AVX2 static inline int bpe_next_bit_avx2(uint64_t bits) { return (int)_tzcnt_u64(bits); }
+#endif
+
+/* The number of bits that are set. */
+BPE_INLINE static inline int bpe_popcount(int level, uint64_t bits) {
+#ifdef BPE_X86
+    if (level >= 2) return bpe_popcount_avx2(bits);
+    bits -= bits >> 1 & 0x5555555555555555u; /* the builtin would call a function */
+    bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
+    return (int)(((bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56);
+#else
+    (void)level;
+    return __builtin_popcountll(bits);
+#endif
+}
+
+/* The index of the lowest bit that is set; of none, any index. */
+BPE_INLINE static inline int bpe_next_bit(int level, uint64_t bits) {
+#ifdef BPE_X86
+    if (level >= 2) return bpe_next_bit_avx2(bits);
+#endif
+    (void)level;
+    return __builtin_ctzll(bits | (uint64_t)1 << 63);
+}
 
 #endif

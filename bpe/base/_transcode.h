@@ -1,4 +1,4 @@
-/* Convert the characters of a str to UTF-8, 16 at a time with AVX-512, 8 at a time with AVX2 if they have units of 2 bytes.
+/* Convert the characters of a str to UTF-8, 16 at a time with AVX-512, else 8 at a time.
  *
  * A str stores its code points in units of 1, 2 or 4 bytes (PEP 393). A surrogate pair is converted to the character it
  * encodes, and a lone surrogate to U+FFFD, as tiktoken does. Cost: linear. The level is chosen once
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "bpe/base/_levels.h"
+#include "bpe/base/_vectors.h"
 
 typedef uint8_t *(*bpe_transcode_t)(const void *text, int width, size_t n, uint8_t *out);
 
@@ -59,11 +59,65 @@ static inline uint8_t *bpe_transcode_until(const void *text, int width, size_t n
     return out;
 }
 
-static uint8_t *bpe_transcode_plain(const void *text, int width, size_t n, uint8_t *out) {
+/* 8 units, as numbers of 32 bits. */
+typedef struct {
+    bpe_vector32 half[2];
+} bpe_8_units;
+
+BPE_INLINE static inline bpe_8_units bpe_load_8_units(const void *text, int width, size_t at) {
+    const uint8_t *from = (const uint8_t *)text + at * (size_t)width;
+    const bpe_vector zero = {0};
+    bpe_vector units = zero;
+    if (width == 4) return (bpe_8_units){{(bpe_vector32)bpe_load(from), (bpe_vector32)bpe_load(from + 16)}};
+    memcpy(&units, from, width == 1 ? 8 : 16);
+    if (width == 1) units = bpe_interleave_low(units, zero);
+    return (bpe_8_units){{(bpe_vector32)bpe_widen_low(units), (bpe_vector32)bpe_widen_high(units)}};
+}
+
+/* The UTF-8 of 4 characters below U+10000 that are no surrogates, as a number each, first byte lowest, and its size. */
+static inline void bpe_transcode_4(bpe_vector32 code, uint32_t *utf8, uint32_t *size) {
+    bpe_vector32 two = code > 0x7F, three = code > 0x7FF;
+    bpe_vector32 last = ((code & 0x3F) | 0x80) << 8, rest = code >> 6, bytes = rest | last | 0xC0;
+    bpe_vector32 of_three = rest >> 6 | ((rest & 0x3F) | 0x80) << 8 | last << 8 | 0xE0, sizes = 1 - two - three;
+    bytes = (bytes & ~three) | (of_three & three);
+    bytes = (code & ~two) | (bytes & two);
+    memcpy(utf8, &bytes, 16);
+    memcpy(size, &sizes, 16);
+}
+
+/* Up to 3 bytes are written after the result. */
+BPE_INLINE static inline uint8_t *bpe_transcode_units(const void *text, int width, size_t n, uint8_t *out) {
+    uint32_t utf8[8], size[8];
     size_t at = 0;
-    if (width == 1) return bpe_transcode_until(text, 1, n, &at, n, out);
-    if (width == 2) return bpe_transcode_until(text, 2, n, &at, n, out);
-    return bpe_transcode_until(text, 4, n, &at, n, out);
+    while (at + 8 <= n) {
+        bpe_8_units units = bpe_load_8_units(text, width, at);
+        bpe_vector32 low = units.half[0], high = units.half[1];
+        if (!bpe_any_top_bit((bpe_vector)((low | high) > 0x7F))) {
+            bpe_vector even = bpe_even_bytes((bpe_vector)low, (bpe_vector)high), bytes = bpe_even_bytes(even, even);
+            memcpy(out, &bytes, 8);
+            out += 8, at += 8;
+            continue;
+        }
+        bpe_vector32 other = ((low & 0xF800) == 0xD800) | ((high & 0xF800) == 0xD800) | ((low | high) > 0xFFFF);
+        if (width > 1 && bpe_any_top_bit((bpe_vector)other)) {
+            out = bpe_transcode_until(text, width, n, &at, at + 8, out);
+            continue;
+        }
+        bpe_transcode_4(low, utf8, size);
+        bpe_transcode_4(high, utf8 + 4, size + 4);
+        for (size_t k = 0; k < 8; k++) {
+            memcpy(out, &utf8[k], 4);
+            out += size[k];
+        }
+        at += 8;
+    }
+    return bpe_transcode_until(text, width, n, &at, n, out);
+}
+
+static uint8_t *bpe_transcode_plain(const void *text, int width, size_t n, uint8_t *out) {
+    if (width == 1) return bpe_transcode_units(text, 1, n, out);
+    if (width == 2) return bpe_transcode_units(text, 2, n, out);
+    return bpe_transcode_units(text, 4, n, out);
 }
 
 #ifdef BPE_X86
@@ -93,7 +147,13 @@ BPE_TARGET_AVX2 static uint8_t *bpe_transcode_avx2(const void *text, int width, 
     size_t at = 0;
     if (width != 2) return bpe_transcode_plain(text, width, n, out);
     while (at + 8 <= n) {
-        __m256i code = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)((const uint16_t *)text + at)));
+        __m128i units = _mm_loadu_si128((const __m128i *)((const uint16_t *)text + at));
+        if (_mm_testz_si128(units, _mm_set1_epi16(~0x7F))) { /* ASCII */
+            _mm_storel_epi64((__m128i *)out, _mm_packus_epi16(units, units));
+            out += 8, at += 8;
+            continue;
+        }
+        __m256i code = _mm256_cvtepu16_epi32(units);
         __m256i two = _mm256_cmpgt_epi32(code, _mm256_set1_epi32(0x7F));
         __m256i three = _mm256_cmpgt_epi32(code, _mm256_set1_epi32(0x7FF));
         __m256i upper = _mm256_and_si256(code, _mm256_set1_epi32(0xF800));

@@ -1,8 +1,9 @@
-/* Validate UTF-8: find the start of the first invalid sequence, with AVX2 64 bytes at a time.
+/* Validate UTF-8: find the start of the first invalid sequence, 64 bytes at a time.
  *
- * The method is that of Keiser and Lemire, "Validating UTF-8 in less than one instruction per byte", 2020. Each kind of
- * error is a bit. Three tables, indexed by the two halves of a byte and the upper half of the next one, list the errors
- * that are possible; a pair of bytes is invalid if a bit is set in all three. Blocks of ASCII are skipped.
+ * With AVX2 the method is that of Keiser and Lemire, "Validating UTF-8 in less than one instruction per byte", 2020. Each
+ * kind of error is a bit. Three tables, indexed by the two halves of a byte and the upper half of the next one, list the
+ * errors that are possible; a pair of bytes is invalid if a bit is set in all three. Without tables in registers, which
+ * SSE2 lacks, the same bytes are compared with their limits. Blocks of ASCII are skipped.
  * Cost: linear.
  */
 #ifndef BPE_UTF8_H
@@ -12,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "bpe/base/_levels.h"
+#include "bpe/base/_vectors.h"
 
 /* Count the characters of valid UTF-8. OUT max_char: a code point of the width in which a str stores them: 0x7F, 0xFF,
  * 0xFFFF or 0x10FFFF, as PyUnicode_New takes it. Of any bytes, 0x7F says that all are ASCII. */
@@ -71,8 +72,8 @@ static void bpe_decode_utf8(const uint8_t *text, size_t n, int width, void *out)
     else bpe_decode_utf8_as(text, n, 4, out);
 }
 
-/* Return the start of the first sequence that is not UTF-8, or n. */
-static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
+/* Return the start of the first sequence that is not UTF-8, or n: one character at a time. */
+static size_t bpe_find_bad_character(const uint8_t *text, size_t n) {
     size_t at = 0, size, i;
     uint64_t word;
     while (at < n) {
@@ -101,8 +102,24 @@ static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
     return n;
 }
 
-#ifdef BPE_X86
 #define BPE_UTF8_BLOCK 64
+
+/* The bytes that are invalid after the three before them. */
+static inline bpe_vector bpe_bad_bytes(const uint8_t *text) {
+    bpe_vector here = bpe_load(text), first = bpe_load(text - 1), second = bpe_load(text - 2), third = bpe_load(text - 3);
+#define IS(v, byte) ((bpe_vector)((v) == (byte)))
+#define FROM(v, byte) ((bpe_vector)((v) >= (byte)))
+    bpe_vector below_90 = ~FROM(here, 0x90), below_A0 = ~FROM(here, 0xA0);
+    bpe_vector bad = bpe_tails(here) ^ (FROM(first, 0xC0) | FROM(second, 0xE0) | FROM(third, 0xF0));
+    bad |= FROM(here, 0xF5) | IS(here & 0xFE, 0xC0);
+    bad |= (IS(first, 0xE0) & below_A0) | (IS(first, 0xED) & ~below_A0); /* overlong forms, and surrogates */
+    bad |= (IS(first, 0xF0) & below_90) | (IS(first, 0xF4) & ~below_90); /* overlong forms, and after U+10FFFF */
+#undef IS
+#undef FROM
+    return bad;
+}
+
+#ifdef BPE_X86
 
 enum {
     TOO_SHORT = 1,    /* a lead byte or ASCII where a continuation byte is due */
@@ -141,7 +158,7 @@ BPE_TARGET_AVX2 static inline __m256i bpe_utf8_halves(const uint8_t table[16], _
 }
 
 /* Return the errors at each byte; 0 if none. Reads three bytes before `text`. */
-BPE_TARGET_AVX2 static inline __m256i bpe_bad_bytes(const uint8_t *text) {
+BPE_TARGET_AVX2 static inline __m256i bpe_bad_bytes_avx2(const uint8_t *text) {
     const __m256i low = _mm256_set1_epi8(15);
     __m256i here = _mm256_loadu_si256((const __m256i *)text), first = _mm256_loadu_si256((const __m256i *)(text - 1));
     __m256i second = _mm256_loadu_si256((const __m256i *)(text - 2));
@@ -159,32 +176,66 @@ BPE_TARGET_AVX2 static inline __m256i bpe_either(const uint8_t *text) {
     return _mm256_or_si256(_mm256_loadu_si256((const __m256i *)text), _mm256_loadu_si256((const __m256i *)(text + 32)));
 }
 
-/* Whether a block of 64 bytes is invalid. The bytes before it are valid, but their last character may be incomplete. */
-BPE_TARGET_AVX2 static inline int bpe_bad_block(const uint8_t *text) {
-    __m256i bad;
-    if (!_mm256_movemask_epi8(bpe_either(text)) && text[-1] < 0xC0 && text[-2] < 0xE0 && text[-3] < 0xF0) return 0;
-    bad = _mm256_or_si256(bpe_bad_bytes(text), bpe_bad_bytes(text + 32));
+BPE_TARGET_AVX2 static inline int bpe_bad_block_avx2(const uint8_t *text) {
+    __m256i bad = _mm256_or_si256(bpe_bad_bytes_avx2(text), bpe_bad_bytes_avx2(text + 32));
     return !_mm256_testz_si256(bad, bad);
 }
 
-BPE_TARGET_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) {
+BPE_TARGET_AVX2 static inline int bpe_is_ascii_avx2(const uint8_t *text) {
+    return !_mm256_movemask_epi8(bpe_either(text));
+}
+
+BPE_TARGET_AVX2 static inline int bpe_four_are_ascii_avx2(const uint8_t *text) {
+    __m256i first = _mm256_or_si256(bpe_either(text), bpe_either(text + 64));
+    __m256i second = _mm256_or_si256(bpe_either(text + 128), bpe_either(text + 192));
+    return !_mm256_movemask_epi8(_mm256_or_si256(first, second));
+}
+#endif
+
+BPE_INLINE static inline int bpe_is_ascii_block(int level, const uint8_t *text) {
+#ifdef BPE_X86
+    if (level >= 2) return bpe_is_ascii_avx2(text);
+#endif
+    (void)level;
+    return bpe_all_ascii(text);
+}
+
+/* Whether a block of 64 bytes is invalid. The bytes before it are valid, but their last character may be incomplete. */
+BPE_INLINE static inline int bpe_bad_block(int level, const uint8_t *text) {
+    if (bpe_is_ascii_block(level, text) && text[-1] < 0xC0 && text[-2] < 0xE0 && text[-3] < 0xF0) return 0;
+#ifdef BPE_X86
+    if (level >= 2) return bpe_bad_block_avx2(text);
+#endif
+    return bpe_any_top_bit(
+        bpe_bad_bytes(text) | bpe_bad_bytes(text + 16) | bpe_bad_bytes(text + 32) | bpe_bad_bytes(text + 48));
+}
+
+BPE_INLINE static inline int bpe_four_blocks_are_ascii(int level, const uint8_t *text) {
+    bpe_vector any = {0};
+#ifdef BPE_X86
+    if (level >= 2) return bpe_four_are_ascii_avx2(text);
+#endif
+    (void)level;
+    for (int i = 0; i < 256; i += 16) any |= bpe_load(text + i);
+    return !bpe_any_top_bit(any);
+}
+
+/* Return the start of the first sequence that is not UTF-8, or n. */
+BPE_INLINE static inline size_t bpe_find_bad_utf8(int level, const uint8_t *text, size_t n) {
     uint8_t edge[BPE_UTF8_BLOCK + 3]; /* the first or last block, padded with zeros */
     size_t at = 0, some, before;
     for (; at <= n; at += BPE_UTF8_BLOCK) { /* the empty block at n finds a character that the text cuts off */
         if (at >= 3 && at + BPE_UTF8_BLOCK <= n) {
-            if (bpe_bad_block(text + at)) break;
-            while (text[at + BPE_UTF8_BLOCK - 1] < 0x80 && at + 5 * BPE_UTF8_BLOCK <= n) { /* skip four ASCII blocks */
-                __m256i first = _mm256_or_si256(bpe_either(text + at + 64), bpe_either(text + at + 128));
-                __m256i second = _mm256_or_si256(bpe_either(text + at + 192), bpe_either(text + at + 256));
-                if (_mm256_movemask_epi8(_mm256_or_si256(first, second))) break;
+            if (bpe_bad_block(level, text + at)) break;
+            while (text[at + BPE_UTF8_BLOCK - 1] < 0x80 && at + 5 * BPE_UTF8_BLOCK <= n &&
+                   bpe_four_blocks_are_ascii(level, text + at + BPE_UTF8_BLOCK))
                 at += 4 * BPE_UTF8_BLOCK;
-            }
         } else {
             some = n - at < BPE_UTF8_BLOCK ? n - at : BPE_UTF8_BLOCK;
             before = at < 3 ? at : 3;
             memset(edge, 0, sizeof(edge));
             if (some + before) memcpy(edge + 3 - before, text + at - before, some + before);
-            if (bpe_bad_block(edge + 3)) break;
+            if (bpe_bad_block(level, edge + 3)) break;
         }
     }
     if (at > n) return n;
@@ -193,8 +244,12 @@ BPE_TARGET_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) {
         if (text[at] >= 0xC0) break;
     }
     while (at > 0 && (text[at] & 0xC0) == 0x80) at--;
-    return at + bpe_bad_utf8_plain(text + at, n - at);
+    return at + bpe_find_bad_character(text + at, n - at);
 }
+
+static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) { return bpe_find_bad_utf8(0, text, n); }
+#ifdef BPE_X86
+BPE_TARGET_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) { return bpe_find_bad_utf8(2, text, n); }
 #endif
 
 static size_t (*bpe_bad_utf8)(const uint8_t *text, size_t n) = bpe_bad_utf8_plain;

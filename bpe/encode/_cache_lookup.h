@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpe/base/_levels.h"
+#include "bpe/base/_vectors.h"
 
 #define BPE_SHORT_KEY_FACTOR 0x9E3779B97F4A7C15ull
 
@@ -77,34 +77,48 @@ static inline int bpe_emit_spilled(uint64_t value, const uint32_t *spilled, uint
 /* How many of n bytes start a character of three; more than n if one of them is 0xFF. */
 static size_t (*bpe_count_three_byte_chars)(const uint8_t *text, size_t n);
 
-enum { BPE_AHEAD = 32 }; /* words whose lines are prefetched before the first is looked up */
+/* The bits of a key after a word, by its length; all of them for 9, which stands for every longer word. */
+static const uint64_t bpe_bits_after_word[10] = {
+    ~0ull, ~0ull << 8, ~0ull << 16, ~0ull << 24, ~0ull << 32, ~0ull << 40, ~0ull << 48, ~0ull << 56, 0, ~0ull};
 
-/* No branch depends on the words, since it would be mispredicted for half of them. */
+static inline uint64_t bpe_key_of(const uint8_t *word, uint32_t length) {
+    uint64_t key;
+    memcpy(&key, word, 8);
+    return key | bpe_bits_after_word[length < 9 ? length : 9];
+}
+
+/* The value of the line's word that is the key, or 0. */
+static inline uint64_t bpe_value_in_line(const bpe_line *line, uint64_t key) {
+    const bpe_vector64 keys = {key, key};
+    bpe_vector64 low = bpe_equal_64(bpe_load_two(line->keys), keys) & bpe_load_two(line->values);
+    bpe_vector64 high = bpe_equal_64(bpe_load_two(line->keys + 2), keys) & bpe_load_two(line->values + 2);
+    bpe_vector64 value = low | high;
+    return value[0] | value[1];
+}
+
+enum { BPE_GROUP = 64 }; /* words that are looked up before the first that was not found is listed */
+
+/* No branch depends on one word, since it would be mispredicted for half of them. The key of a longer word is that of a free
+ * entry, whose value is 0. */
 static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
     size_t n_missed = out->n_missed, n_longer = out->n_longer;
-    uint64_t keys[BPE_AHEAD];
-    const bpe_line *line_of[BPE_AHEAD];
-    for (size_t i = 0; i < run->n; i += BPE_AHEAD) {
-        size_t m = run->n - i < BPE_AHEAD ? run->n - i : BPE_AHEAD, first = out->first + i;
-        for (size_t k = 0; k < m; k++) {
-            uint32_t start = run->start[i + k], length = run->end[i + k] - start;
-            uint64_t key, is_short = length <= 8;
-            memcpy(&key, run->text + start, 8);
-            key |= ~(uint64_t)0 << ((8 * length - 8) & 63) << 8;
-            keys[k] = key | (is_short - 1);
-            line_of[k] = &lines[keys[k] * BPE_SHORT_KEY_FACTOR >> shift];
-            __builtin_prefetch(line_of[k]);
-            out->longer[n_longer] = (uint16_t)(first + k);
-            n_longer += is_short ^ 1;
+    for (size_t i = 0; i < run->n; i += BPE_GROUP) {
+        const uint32_t *starts = run->start + i, *ends = run->end + i;
+        size_t number = out->first + i, m = run->n - i < BPE_GROUP ? run->n - i : BPE_GROUP;
+        uint64_t *values = out->values + number, not_found = 0;
+        for (size_t k = m; k-- > 0;) {
+            uint64_t key = bpe_key_of(run->text + starts[k], ends[k] - starts[k]), found;
+            const bpe_line *line = &lines[key * BPE_SHORT_KEY_FACTOR >> shift];
+            values[k] = found = bpe_value_in_line(line, key);
+            not_found = not_found + not_found + (found == 0);
         }
-        for (size_t k = 0; k < m; k++) {
-            uint64_t key = keys[k], found = 0, is_short = key != ~(uint64_t)0;
-            for (int j = 0; j < 4; j++) found |= line_of[k]->values[j] & -(uint64_t)(line_of[k]->keys[j] == key);
-            found &= -is_short;
-            out->values[first + k] = found;
-            out->missed[n_missed] = (uint16_t)(first + k);
-            out->missed_keys[n_missed] = key;
-            n_missed += (found == 0) & is_short;
+        for (; not_found; not_found &= not_found - 1) {
+            int k = __builtin_ctzll(not_found);
+            uint32_t length = ends[k] - starts[k], is_long = length > 8;
+            out->missed[n_missed] = out->longer[n_longer] = (uint16_t)(number + (size_t)k);
+            out->missed_keys[n_missed] = bpe_key_of(run->text + starts[k], length);
+            n_missed += is_long ^ 1;
+            n_longer += is_long;
         }
     }
     out->n_missed = n_missed;
@@ -116,9 +130,9 @@ static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *sp
     size_t i = 0;
     for (; i < n; i++) {
         if ((uint32_t)value[i]) {
-            to[0] = (uint32_t)value[i] - 1;
-            to[1] = (uint32_t)(value[i] >> 32) - 1;
-            to += 1 + (value[i] >> 32 != 0);
+            uint64_t ids = value[i] - 0x100000001u; /* both are one less */
+            memcpy(to, &ids, 8);
+            to += 1 + (value[i] > 0xFFFFFFFFu);
         } else if (!bpe_emit_spilled(value[i], spilled, &to)) {
             break;
         }
@@ -128,17 +142,20 @@ static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *sp
 }
 
 static size_t bpe_count_three_byte_chars_plain(const uint8_t *text, size_t n) {
-    size_t count = 0, contains_0xFF = 0;
-    for (size_t i = 0; i < n; i++) {
-        count += (text[i] & 0xF0) == 0xE0;
-        contains_0xFF |= text[i] == 0xFF;
+    size_t count = 0, at = 0, end;
+    uint8_t max_byte = 0;
+    while (at < n) { /* counts of so few bytes fit in a byte, so that the loop is compiled to vectors of 16 bytes */
+        uint8_t some = 0;
+        for (end = n - at < 240 ? n : at + 240; at < end; at++) {
+            some += (text[at] & 0xF0) == 0xE0;
+            max_byte = text[at] > max_byte ? text[at] : max_byte;
+        }
+        count += some;
     }
-    return contains_0xFF ? n + 1 : count;
+    return max_byte == 0xFF ? n + 1 : count;
 }
 
 #ifdef BPE_X86
-
-enum { BPE_GROUP = 64 }; /* words whose keys are computed before the first is looked up */
 
 typedef struct { /* up to 64 words of a run, padded to a multiple of 8 with empty words */
     const uint32_t *start;

@@ -37,15 +37,15 @@ static inline uint32_t bpe_token_ends(const bpe_split_tables *splits, uint8_t la
     return splits->ends[last & 63] >> (first & 15) & 1;
 }
 
-/* Whether the text may be split at a candidate. */
+/* Whether the text may be split at a candidate; without a branch, which would be mispredicted. */
 static inline int bpe_filter_allows_split(const bpe_split_tables *splits, const uint8_t *at) {
-    uint32_t last_and_three, hash;
+    uint32_t last_and_three, hash, joined;
     uint16_t first_two;
     memcpy(&last_and_three, at - 1, 4);
     memcpy(&first_two, at - 3, 2);
     hash = bpe_pair_filter_hash(last_and_three);
-    return !(splits->bits[hash >> splits->shift] & (bpe_bit_within(hash) | bpe_bit_whole(hash, first_two))) &&
-           !bpe_token_ends(splits, at[-1], at[0]);
+    joined = splits->bits[hash >> splits->shift] & (bpe_bit_within(hash) | bpe_bit_whole(hash, first_two));
+    return (joined == 0) & (int)(bpe_token_ends(splits, at[-1], at[0]) ^ 1);
 }
 
 /* A slice of text of up to BPE_SLICE_WORDS * 64 bytes is split at once. Positions in it are bits of 64-bit words: bit i of
@@ -53,16 +53,13 @@ static inline int bpe_filter_allows_split(const bpe_split_tables *splits, const 
 enum { BPE_SLICE_WORDS = 40 };
 
 /* Masks of 64 bytes: those that are 0xE0-0xEF, which start a character of three bytes, and 0x80-0xBF, which continue one. */
+#define BPE_LEADS(v) ((bpe_vector)(((v) & 0xF0) == 0xE0))
 static inline void bpe_leads_and_tails(const uint8_t *text, uint64_t *leads, uint64_t *tails) {
-    uint64_t lead = 0, tail = 0;
-    for (int at = 0; at < 64; at += 16) {
-        bpe_vector v = bpe_load(text + at);
-        lead |= bpe_top_bits((bpe_vector)((v & 0xF0) == 0xE0)) << at;
-        tail |= bpe_top_bits((bpe_vector)((bpe_signed_vector)v < (int8_t)0xC0)) << at;
-    }
-    *leads = lead;
-    *tails = tail;
+    bpe_64_bytes block = bpe_load_64(text);
+    *leads = BPE_MASK_64(BPE_LEADS, block);
+    *tails = BPE_MASK_64(bpe_tails, block);
 }
+#undef BPE_LEADS
 
 /* The candidates among 64 positions, from the masks of these bytes and of the 64 before and after. */
 static inline uint64_t bpe_candidate_mask(
@@ -106,7 +103,8 @@ typedef struct {
 typedef void (*bpe_list_parts_t)(
     const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_split_parts *parts);
 
-static void bpe_list_parts_plain(
+/* One position at a time, until the room ends. */
+static void bpe_list_last_parts(
     const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_split_parts *parts) {
     for (size_t i = 0; i < words; i++) {
         for (uint64_t found = safe[i] | ends[i]; found; found &= found - 1) {
@@ -122,6 +120,41 @@ static void bpe_list_parts_plain(
     }
 }
 
+/* Four positions at a time without a branch for each, but for the last words, where room may run out. */
+BPE_INLINE static inline void bpe_list_parts_at(
+    int level, const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_split_parts *parts) {
+    size_t i = 0;
+    for (; i < words; i++, text += 64) {
+        uint64_t found = safe[i] | ends[i], left = found, before = parts->starts_piece, last;
+        size_t count = (size_t)bpe_popcount(level, found);
+        ptrdiff_t *start = parts->start + parts->n, *end = parts->end + parts->n;
+        uint8_t *role = parts->role + parts->n;
+        if (count == 0) continue;
+        if (count > parts->capacity - parts->n) break;
+        start[0] = parts->at;
+        for (size_t k = 0; k < count; k += 4) {
+            for (size_t j = k; j < k + 4; j++) {
+                int bit = bpe_next_bit(level, left);
+                end[j] = start[j + 1] = text + bit;
+                last = ends[i] >> (bit & 63) & 1;
+                role[j] = (uint8_t)(2 - last - (last & before));
+                before = last;
+                left &= left - 1;
+            }
+        }
+        parts->at = start[count];
+        parts->starts_piece = ends[i] >> (63 - bpe_clz(found)) & 1;
+        parts->n += count;
+        parts->n_ended += (size_t)bpe_popcount(level, ends[i]);
+    }
+    bpe_list_last_parts(safe + i, ends + i, words - i, text, parts);
+}
+
+static void bpe_list_parts_plain(
+    const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_split_parts *parts) {
+    bpe_list_parts_at(0, safe, ends, words, text, parts);
+}
+
 #ifdef BPE_X86
 enum { BPE_CANDIDATES = BPE_SLICE_WORDS * 22 + 32 }; /* of a slice at most, and 32 that are written past them */
 
@@ -133,7 +166,7 @@ BPE_TARGET_AVX2 static size_t bpe_list_candidates_avx2(const uint8_t *slice, siz
     for (size_t i = 0; i < words; i++) {
         bpe_leads_and_tails(slice + 64 * i + 64, &lead_after, &tail_after);
         uint64_t mask = bpe_candidate_mask(lead_before, tail_before, lead, tail, tail_after);
-        n += (size_t)bpe_avx2_positions(mask, (uint32_t)(64 * i), candidates + n);
+        n += (size_t)bpe_bit_positions(2, mask, (uint32_t)(64 * i), candidates + n);
         lead_before = lead, tail_before = tail, lead = lead_after, tail = tail_after;
     }
     _mm256_storeu_si256((__m256i *)(candidates + n), _mm256_setzero_si256());
@@ -197,34 +230,9 @@ BPE_TARGET_AVX2 static void bpe_find_splits_avx2(
     }
 }
 
-/* Four positions at a time without a branch for each; the plain version does the last words, where room may run out. */
 BPE_TARGET_AVX2 static void bpe_list_parts_avx2(
     const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_split_parts *parts) {
-    size_t i = 0;
-    for (; i < words; i++, text += 64) {
-        uint64_t found = safe[i] | ends[i], left = found, before = parts->starts_piece, last;
-        size_t count = (size_t)__builtin_popcountll(found);
-        ptrdiff_t *start = parts->start + parts->n, *end = parts->end + parts->n;
-        uint8_t *role = parts->role + parts->n;
-        if (count == 0) continue;
-        if (count > parts->capacity - parts->n) break;
-        start[0] = parts->at;
-        for (size_t k = 0; k < count; k += 4) {
-            for (size_t j = k; j < k + 4; j++) {
-                uint64_t bit = _tzcnt_u64(left); /* 64 after the last one */
-                end[j] = start[j + 1] = text + (ptrdiff_t)bit;
-                last = ends[i] >> (bit & 63) & 1;
-                role[j] = (uint8_t)(2 - last - (last & before));
-                before = last;
-                left &= left - 1;
-            }
-        }
-        parts->at = start[count];
-        parts->starts_piece = ends[i] >> (63 - _lzcnt_u64(found)) & 1;
-        parts->n += count;
-        parts->n_ended += (size_t)__builtin_popcountll(ends[i]);
-    }
-    bpe_list_parts_plain(safe + i, ends + i, words - i, text, parts);
+    bpe_list_parts_at(2, safe, ends, words, text, parts);
 }
 
 /* Hash all candidates, sixteen at a time, then load their words, then test them: independent loads take half the time of a

@@ -12,7 +12,7 @@ A short word is looked up in the front table first. Each thread has its own fron
 which stays in the second-level cache. The other tables belong to the tokenizer, and all threads share them. Lines have
 64 bytes, as cache lines do:
 
-    front     key key key key | value value value value     a key of 0xFF.. is a free entry; they fill up in order
+    front     key key key key | value value value value     free entries, at the end: a key of 0xFF.., the value 0
     lines     key value | lo hi value | lo hi value          a value of 0: a free entry, or one that is being written
 
 A value holds up to two ids. More ids are in `spilled`, after their number:

@@ -94,4 +94,7 @@ cdef int open_front(Cache* cache, size_t memory) except -1 nogil:
 
 cdef void empty_front(Cache* cache) noexcept nogil:
     """Forget all words of the front table."""
-    memset(cache.front, 0xFF, sizeof(Line) << (64 - cache.front_shift))
+    cdef size_t i
+    for i in range(<size_t>1 << (64 - cache.front_shift)):
+        memset(cache.front[i].keys, 0xFF, sizeof(cache.front[i].keys))
+        memset(cache.front[i].values, 0, sizeof(cache.front[i].values))

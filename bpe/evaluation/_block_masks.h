@@ -28,32 +28,33 @@ static inline uint64_t bpe_undecided_of_e3(uint64_t e3, uint64_t x80, uint64_t h
 }
 
 static inline void bpe_classify_block(const uint8_t *text, bpe_block_masks *out) {
-    bpe_vector v[4], high = {0};
-    uint64_t space = 0, digit = 0;
-    for (int i = 0; i < 4; i++) {
-        v[i] = bpe_load(text + 16 * i);
-        high |= v[i];
-        space |= bpe_top_bits(bpe_between(v[i], 9, 13) | (bpe_vector)(v[i] == 32)) << (16 * i);
-        digit |= bpe_top_bits(bpe_between(v[i], '0', '9')) << (16 * i);
-    }
-    out->space = space, out->digit = digit;
-    out->ascii = !bpe_top_bits((bpe_vector)(high >= 0x80));
+    bpe_64_bytes block = bpe_load_64(text);
+#define IS(v, byte) ((bpe_vector)((v) == (byte)))
+#define SPACE(v) (bpe_between(v, 9, 13) | IS(v, 32))
+#define DIGIT(v) bpe_between(v, '0', '9')
+    out->space = BPE_MASK_64(SPACE, block);
+    out->digit = BPE_MASK_64(DIGIT, block);
+    out->ascii = bpe_all_ascii(text);
     if (out->ascii) return;
-    uint64_t x80 = 0, hangul = 0, e3 = 0;
-    out->high = out->tail = out->likely_cjk = out->undecided = 0;
-    for (int i = 0; i < 4; i++) {
-        bpe_vector likely_cjk = bpe_between(v[i], 0xE3, 0xE9);
-        bpe_vector undecided = (bpe_vector)(v[i] == 0xC2) | bpe_between(v[i], 0xE0, 0xE2) | (bpe_vector)(v[i] == 0xEF) |
-                        (bpe_vector)(v[i] == 0xF0);
-        out->high |= bpe_top_bits((bpe_vector)(v[i] >= 0x80)) << (16 * i);
-        out->tail |= bpe_top_bits(bpe_between(v[i], 0x80, 0xBF)) << (16 * i);
-        out->likely_cjk |= bpe_top_bits(likely_cjk) << (16 * i);
-        out->undecided |= bpe_top_bits(undecided) << (16 * i);
-        e3 |= bpe_top_bits((bpe_vector)(v[i] == 0xE3)) << (16 * i);
-        x80 |= bpe_top_bits((bpe_vector)(v[i] == 0x80)) << (16 * i);
-        hangul |= bpe_top_bits(bpe_between(v[i], 0x84, 0x89)) << (16 * i);
-    }
-    out->undecided |= bpe_undecided_of_e3(e3, x80, hangul);
+#define LIKELY_CJK(v) bpe_between(v, 0xE3, 0xE9)
+#define UNDECIDED(v) (IS(v, 0xC2) | bpe_between(v, 0xE0, 0xE2) | IS(v, 0xEF) | IS(v, 0xF0))
+#define IS_E3(v) IS(v, 0xE3)
+#define IS_80(v) IS(v, 0x80)
+#define HANGUL(v) bpe_between(v, 0x84, 0x89)
+    out->high = BPE_MASK_64(bpe_top_bits, block);
+    out->tail = BPE_MASK_64(bpe_tails, block);
+    out->likely_cjk = BPE_MASK_64(LIKELY_CJK, block);
+    out->undecided = BPE_MASK_64(UNDECIDED, block);
+    out->undecided |= bpe_undecided_of_e3(
+        BPE_MASK_64(IS_E3, block), BPE_MASK_64(IS_80, block), BPE_MASK_64(HANGUL, block));
+#undef IS
+#undef SPACE
+#undef DIGIT
+#undef LIKELY_CJK
+#undef UNDECIDED
+#undef IS_E3
+#undef IS_80
+#undef HANGUL
 }
 
 static void bpe_classify_plain(const uint8_t *text, size_t n, bpe_block_masks *out) {
@@ -63,20 +64,16 @@ static void bpe_classify_plain(const uint8_t *text, size_t n, bpe_block_masks *o
 /* Bit i of bits[k] is the top bit of byte 64 k + i; the bytes become 0. */
 static void bpe_take_bits_plain(uint8_t *bytes, uint64_t *bits, size_t n) {
     for (size_t k = 0; k < n; k++, bytes += 64) {
-        bits[k] = 0;
-        for (int i = 0; i < 4; i++) bits[k] |= bpe_top_bits(bpe_load(bytes + 16 * i)) << (16 * i);
+        bpe_64_bytes block = bpe_load_64(bytes);
+        bits[k] = BPE_MASK_64(bpe_top_bits, block);
         memset(bytes, 0, 64);
     }
 }
 
-/* The number of bits that are set; without the instruction, which the default target of x86-64 lacks. */
+/* The number of bits that are set. */
 static uint64_t bpe_count_bits_plain(const uint64_t *bits, size_t n) {
     uint64_t count = 0;
-    for (size_t k = 0; k < n; k++) {
-        uint64_t b = bits[k] - (bits[k] >> 1 & 0x5555555555555555u);
-        b = (b & 0x3333333333333333u) + (b >> 2 & 0x3333333333333333u);
-        count += ((b + (b >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56;
-    }
+    for (size_t k = 0; k < n; k++) count += (uint64_t)bpe_popcount(0, bits[k]);
     return count;
 }
 
@@ -119,9 +116,9 @@ BPE_TARGET_AVX512 static void bpe_take_bits_avx512(uint8_t *bytes, uint64_t *bit
     }
 }
 
-BPE_TARGET_AVX2 static uint64_t bpe_count_bits_popcnt(const uint64_t *bits, size_t n) {
+BPE_TARGET_AVX2 static uint64_t bpe_count_bits_avx2(const uint64_t *bits, size_t n) {
     uint64_t count = 0;
-    for (size_t k = 0; k < n; k++) count += (uint64_t)__builtin_popcountll(bits[k]);
+    for (size_t k = 0; k < n; k++) count += (uint64_t)bpe_popcount(2, bits[k]);
     return count;
 }
 
@@ -132,7 +129,7 @@ BPE_TARGET_AVX2 static uint32_t bpe_greatest_avx2(const uint32_t *ids, size_t n)
 static void bpe_use_level_tally(int level) {
     bpe_classify = BPE_BEST(level, bpe_classify_plain, bpe_classify_plain, bpe_classify_avx512);
     bpe_take_bits = BPE_BEST(level, bpe_take_bits_plain, bpe_take_bits_plain, bpe_take_bits_avx512);
-    bpe_count_bits = BPE_BEST(level, bpe_count_bits_plain, bpe_count_bits_popcnt, bpe_count_bits_popcnt);
+    bpe_count_bits = BPE_BEST(level, bpe_count_bits_plain, bpe_count_bits_avx2, bpe_count_bits_avx2);
     bpe_greatest = BPE_BEST(level, bpe_greatest_plain, bpe_greatest_avx2, bpe_greatest_avx2);
 }
 

@@ -42,17 +42,14 @@ typedef struct {         /* bits at the apostrophes of contractions, by their le
 static inline int bpe_ctz(uint64_t bits) { return __builtin_ctzll(bits); }
 static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 
-#define BPE_INLINE __attribute__((always_inline))
-
 #define LEVEL(name) static inline void bpe_simd128_##name
-#define STEP 16
-#define V bpe_vector
-#define LOAD(p) bpe_load(p)
+#define BLOCK(name, text) const bpe_64_bytes name = bpe_load_64(text)
+#define MASK(test, block) BPE_MASK_64(test, block)
 #define SET(c) ((bpe_vector){0} + (uint8_t)(c))
 #define OR(a, b) ((a) | (b))
 #define IN(v, low, span) bpe_between(v, low, (uint8_t)((low) + (span) - 1))
 #define IS(v, c) ((bpe_vector)((v) == (uint8_t)(c)))
-#define BITS(mask) bpe_top_bits(mask)
+#define TAIL(v) bpe_tails(v)
 #include "bpe/pretokenize/_char_masks_level.h"
 
 #ifdef BPE_X86
@@ -60,16 +57,19 @@ static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 /* A byte is in [low, low + span) if byte - low, as an unsigned number, is below span. AVX2 has no unsigned comparison:
  * x <= m is tested as min(x, m) == x. */
 #define LEVEL(name) BPE_TARGET_AVX2 static inline void bpe_avx2_##name
-#define STEP 32
-#define V __m256i
-#define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
+#define BLOCK(name, text)                                                                                             \
+    const __m256i name[2] = {                                                                                         \
+        _mm256_loadu_si256((const __m256i *)(text)), _mm256_loadu_si256((const __m256i *)((text) + 32))}
+#define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
+#define MASK(test, block) (BITS(test((block)[0])) | BITS(test((block)[1])) << 32)
 #define SET(c) _mm256_set1_epi8((char)(c))
 #define OR(a, b) _mm256_or_si256(a, b)
 #define IN(v, low, span)                                                                                              \
     _mm256_cmpeq_epi8(_mm256_min_epu8(_mm256_sub_epi8(v, SET(low)), SET((span) - 1)), _mm256_sub_epi8(v, SET(low)))
 #define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
-#define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
+#define TAIL(v) _mm256_cmpgt_epi8(SET(0xC0), v)
 #include "bpe/pretokenize/_char_masks_level.h"
+#undef BITS
 
 /* With AVX-512 (VBMI) one permutation looks up 64 bytes in a table of 128 entries, with one bit for each class. */
 static const uint8_t bpe_ascii_class[128] __attribute__((aligned(64))) = {
@@ -131,9 +131,10 @@ BPE_INLINE static inline int bpe_ascii_classes(int level, const uint8_t *text, b
     }
 #endif
     (void)level;
+    if (!bpe_all_ascii(text)) return 0;
     bpe_simd128_ascii(text, out);
     out->slash = ~(uint64_t)0;
-    return out->lead == 0;
+    return 1;
 }
 
 /* Find which of some apostrophes begin a contraction; the two bytes after each are readable. */
@@ -177,28 +178,19 @@ BPE_TARGET_AVX512 static inline ptrdiff_t bpe_avx512_positions(uint64_t bits, ui
     return n;
 }
 
-BPE_TARGET_AVX2 static inline ptrdiff_t bpe_avx2_positions(uint64_t bits, uint32_t base, uint32_t *out) {
-    ptrdiff_t n = __builtin_popcountll(bits);
-    for (ptrdiff_t i = 0; i < n; i += 8) {
-        for (int j = 0; j < 8; j++) { /* _tzcnt_u64(0) is 64 */
-            out[i + j] = base + (uint32_t)_tzcnt_u64(bits);
-            bits &= bits - 1;
-        }
-    }
-    return n;
-}
 #endif
 
+/* Eight positions at a time, without a branch for each. */
 BPE_INLINE static inline ptrdiff_t bpe_bit_positions(int level, uint64_t bits, uint32_t base, uint32_t *out) {
-    ptrdiff_t n = 0;
 #ifdef BPE_X86
     if (level == 3) return bpe_avx512_positions(bits, base, out);
-    if (level == 2) return bpe_avx2_positions(bits, base, out);
 #endif
-    (void)level;
-    while (bits) {
-        out[n++] = base + (uint32_t)bpe_ctz(bits);
-        bits &= bits - 1;
+    ptrdiff_t n = bpe_popcount(level, bits);
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        for (int j = 0; j < 8; j++) {
+            out[i + j] = base + (uint32_t)bpe_next_bit(level, bits);
+            bits &= bits - 1;
+        }
     }
     return n;
 }

@@ -1,41 +1,55 @@
 /* The classifying functions for one level of vector instructions; _char_masks.h includes this file once for each level.
  *
- * Before, it defines LEVEL(name) (the function's declaration with its target), STEP (bytes per vector), V (the type of a
- * vector, and of a comparison's result), LOAD, SET (a byte in every lane), OR, the comparisons IN(v, low, span)
- * (low <= byte < low + span) and IS(v, byte), and BITS(mask) (a mask as an integer).
+ * Before, it defines LEVEL(name) (the function's declaration with its target), BLOCK(text) (64 bytes in vectors), MASK(test,
+ * block) (the bytes that pass a test, as an integer), OR, SET (a byte in every lane), and the comparisons IN(v, low, span)
+ * (low <= byte < low + span), IS(v, byte) and TAIL(v) (0x80-0xBF).
  */
+#define LETTER(v) IN(OR(v, SET(0x20)), 'a', 26)
+#define UPPER(v) IN(v, 'A', 26)
+#define NUMBER(v) IN(v, '0', 10)
+#define BLANK(v) IS(v, ' ')
+#define CONTROL(v) IN(v, 9, 5)
+#define NEWLINE(v) OR(IS(v, 10), IS(v, 13))
+#define APOSTROPHE(v) IS(v, '\'')
+#define LEAD(v) IN(v, 0xC0, 64)
 LEVEL(ascii)(const uint8_t *text, bpe_masks *out) {
+    BLOCK(block, text);
     memset(out, 0, sizeof *out);
-    for (int at = 0; at < 64; at += STEP) {
-        V v = LOAD(text + at);
-        V blank = IS(v, ' ');
-        out->letter |= BITS(IN(OR(v, SET(0x20)), 'a', 26)) << at;
-        out->upper |= BITS(IN(v, 'A', 26)) << at;
-        out->number |= BITS(IN(v, '0', 10)) << at;
-        out->space |= BITS(OR(blank, IN(v, 9, 5))) << at;
-        out->newline |= BITS(OR(IS(v, 10), IS(v, 13))) << at;
-        out->blank |= BITS(blank) << at;
-        out->apostrophe |= BITS(IS(v, '\'')) << at;
-        out->lead |= BITS(IN(v, 0xC0, 64)) << at;
-    }
+    out->letter = MASK(LETTER, block);
+    out->upper = MASK(UPPER, block);
+    out->number = MASK(NUMBER, block);
+    out->blank = MASK(BLANK, block);
+    out->space = MASK(CONTROL, block) | out->blank;
+    out->newline = MASK(NEWLINE, block);
+    out->apostrophe = MASK(APOSTROPHE, block);
+    out->lead = MASK(LEAD, block);
 }
+#undef LETTER
+#undef UPPER
+#undef NUMBER
+#undef BLANK
+#undef CONTROL
+#undef NEWLINE
+#undef APOSTROPHE
+#undef LEAD
 
+#define TWO(v) IN(v, 0xC2, 30)
+#define THREE(v) IN(v, 0xE0, 16)
 LEVEL(wide)(const uint8_t *text, bpe_wide *out) {
-    memset(out, 0, sizeof *out);
-    for (int at = 0; at < 64; at += STEP) {
-        V v = LOAD(text + at);
-        uint64_t second = BITS(IN(LOAD(text + at + 1), 0x80, 64)), third = BITS(IN(LOAD(text + at + 2), 0x80, 64));
-        out->two |= (BITS(IN(v, 0xC2, 30)) & second) << at;
-        out->three |= (BITS(IN(v, 0xE0, 16)) & second & third) << at;
-    }
+    BLOCK(block, text);
+    uint64_t tails = MASK(TAIL, block), next = (text[64] & 0xC0) == 0x80, next_but_one = (text[65] & 0xC0) == 0x80;
+    uint64_t second = tails >> 1 | next << 63, third = tails >> 2 | next << 62 | next_but_one << 63;
+    out->two = MASK(TWO, block) & second;
+    out->three = MASK(THREE, block) & second & third;
 }
+#undef TWO
+#undef THREE
 
 #undef LEVEL
-#undef STEP
-#undef V
-#undef LOAD
+#undef BLOCK
+#undef MASK
 #undef SET
 #undef OR
 #undef IN
 #undef IS
-#undef BITS
+#undef TAIL

@@ -9,7 +9,9 @@
  * - Characters of the other mixed ranges are looked up one at a time in a bitmap of all letters.
  * With AVX2, the ranges that consist of letters are found as an interval of second bytes for each first byte, with one
  * exception (`bpe_letter_spans`). Together with the rows, this covers nearly all of Korean, Japanese and Chinese; the
- * bitmap decides all else. Elsewhere the bitmap decides everything.
+ * bitmap decides all else.
+ * With SSE2 or NEON, the two longest runs of such ranges (CJK, Hangul), and those of letters among the kana, are found by
+ * comparing two bytes with their bounds (`bpe_letter_runs`); bitmaps decide all else.
  * The level is chosen once (base/_cpu.pyx).
  */
 #ifndef BPE_LETTERS_H
@@ -36,16 +38,16 @@ typedef void (*bpe_find_letters_t)(const uint8_t *text, int cased, bpe_wide_lett
  * bytes are in entry 1024 + a; no bit of an overlong form is set. */
 static uint64_t bpe_bitmaps[2][1024 + 32];
 
-/* Bit b of entry a: whether the character of two bytes a << 6 | b is one of `others`; in the second bitmap, if `cased`. */
-static uint64_t bpe_others[2][32];
+/* The same for `others` and, without AVX2, `other`; the second bitmap is for `cased`. */
+static uint64_t bpe_others[2][1024 + 32];
 
-/* Whether a character of two bytes is one of `others`. U+0345 is white space to CLIP; NEW is looked up one at a time. */
+/* Whether a character is one of `others` or `other`. U+0345 is white space to CLIP; NEW is looked up one at a time. */
 static inline int bpe_is_other(unsigned code, int cased) {
     int bits = bpe_class_of(code), mark = cased && bits & (BPE_UPPER | BPE_LOWER);
     return !(bits & (BPE_LETTER | BPE_NUMBER | BPE_SPACE)) && !mark && bits != BPE_NEW && code != 0x345;
 }
 
-static void bpe_fill_bitmaps(void) {
+static void bpe_fill_bitmaps(int level) {
     const int uncased = BPE_LETTER | BPE_UPPER | BPE_LOWER;
     memset(bpe_bitmaps, 0, sizeof bpe_bitmaps);
     memset(bpe_others, 0, sizeof bpe_others);
@@ -54,9 +56,9 @@ static void bpe_fill_bitmaps(void) {
         int bits = bpe_class_of(code);
         bpe_bitmaps[0][at] |= (uint64_t)((bits & BPE_LETTER) != 0) << (code & 63);
         bpe_bitmaps[1][at] |= (uint64_t)((bits & uncased) == uncased) << (code & 63);
-        if (code >= 0x800) continue;
+        if ((code >= 0x800 && level >= 2) || code >> 11 == 0xD800 >> 11) continue; /* a surrogate is no character */
         for (int cased = 0; cased < 2; cased++)
-            bpe_others[cased][code >> 6] |= (uint64_t)bpe_is_other(code, cased) << (code & 63);
+            bpe_others[cased][at] |= (uint64_t)bpe_is_other(code, cased) << (code & 63);
     }
 }
 
@@ -83,17 +85,79 @@ static inline uint64_t bpe_look_up_two(const uint64_t *bitmap, const uint8_t *te
 /* Set the letters and the others among the characters of two bytes at some positions. */
 static inline void bpe_set_two(const uint8_t *text, uint64_t where, int cased, bpe_wide_letters *out) {
     out->two = bpe_look_up_two(bpe_bitmaps[cased != 0] + 1024, text, where);
-    out->others = bpe_look_up_two(bpe_others[cased != 0], text, where & ~out->two);
+    out->others = bpe_look_up_two(bpe_others[cased != 0] + 1024, text, where & ~out->two);
     if (cased) out->uncased = out->two;
 }
 
-/* Look up every character in the bitmap: of all letters or, if `cased`, of those without case. */
+/* Two runs of numbers of 16 bits, as four bounds: the greatest number before each run, and the last one in it. */
+typedef struct {
+    bpe_vector16 bounds[4];
+} bpe_runs;
+
+static inline bpe_vector16 bpe_in_runs(bpe_vector16 v, const bpe_runs *runs) {
+    return ((v > runs->bounds[0]) ^ (v > runs->bounds[1])) ^ ((v > runs->bounds[2]) ^ (v > runs->bounds[3]));
+}
+
+/* Runs of letters: of ranges, by the first and the second byte, and of kana and other characters below U+3100, by the second
+ * and the third byte. */
+typedef struct {
+    bpe_runs ranges;
+    bpe_runs kana;
+} bpe_letter_runs;
+
+static bpe_letter_runs bpe_runs_of_letters[2]; /* the second is for `cased` */
+
+/* The two longest runs among `n` flags, where flag i stands for the bytes `base` + (i >> 6) and 0x80 | (i & 63). */
+static void bpe_fill_runs(uint8_t *flags, int n, int base, bpe_runs *runs) {
+    int starts[2], ends[2];
+    for (int run = 0; run < 2; run++) {
+        starts[run] = ends[run] = 0;
+        for (int i = 0, start = 0; i < n; i++) {
+            if (!flags[i]) start = i + 1;
+            else if (i + 1 - start > ends[run] - starts[run]) starts[run] = start, ends[run] = i + 1;
+        }
+        memset(flags + starts[run], 0, (size_t)(ends[run] - starts[run]));
+    }
+    for (int k = 0, first = starts[0] > starts[1]; k < 4; k++) {
+        int run = k / 2 ^ first, i = k % 2 ? ends[run] : starts[run];
+        runs->bounds[k] = (bpe_vector16){0} + (int16_t)(((base + (i >> 6)) << 8 | 0x80 | (i & 63)) - 1);
+    }
+}
+
+static void bpe_fill_letter_runs(int cased) {
+    const uint64_t *bitmap = bpe_bitmaps[cased];
+    uint8_t flags[1024];
+    for (int i = 0; i < 1024; i++) flags[i] = bitmap[i] == ~(uint64_t)0;
+    bpe_fill_runs(flags, 1024, 0xE0, &bpe_runs_of_letters[cased].ranges);
+    for (int i = 0; i < 256; i++) flags[i] = bitmap[0xC0 + i / 64] >> i % 64 & 1;
+    bpe_fill_runs(flags, 256, 0x80, &bpe_runs_of_letters[cased].kana);
+}
+
+/* The bytes at which a letter of three bytes begins, if a character of three bytes begins there; not all of them. */
+static inline bpe_vector bpe_run_letters(const uint8_t *text, const bpe_letter_runs *runs) {
+    bpe_vector first = bpe_load(text), second = bpe_load(text + 1), third = bpe_load(text + 2);
+#define IN_RUNS(high, low, runs)                                                                                       \
+    bpe_narrow(                                                                                                        \
+        bpe_in_runs((bpe_vector16)bpe_interleave_low(low, high), runs),                                                \
+        bpe_in_runs((bpe_vector16)bpe_interleave_high(low, high), runs))
+    bpe_vector kana = IN_RUNS(second, third, &runs->kana) & (bpe_vector)(first == 0xE3);
+    return kana | IN_RUNS(first, second, &runs->ranges);
+#undef IN_RUNS
+}
+
 static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_letters *out) {
-    const uint64_t *bitmap = bpe_bitmaps[cased != 0];
+    const bpe_letter_runs *runs = &bpe_runs_of_letters[cased != 0];
+    uint64_t rest;
     bpe_wide wide;
     memset(out, 0, sizeof *out);
     bpe_simd128_wide(text, &wide);
-    out->three = bpe_look_up_three(bitmap, text, wide.three);
+    if (wide.three) {
+        out->three = wide.three & bpe_mask_of_64(bpe_run_letters(text, runs), bpe_run_letters(text + 16, runs),
+                                                 bpe_run_letters(text + 32, runs), bpe_run_letters(text + 48, runs));
+        rest = wide.three & ~out->three;
+        out->three |= bpe_look_up_three(bpe_bitmaps[cased != 0], text, rest);
+        out->other = bpe_look_up_three(bpe_others[cased != 0], text, rest & ~out->three);
+    }
     bpe_set_two(text, wide.two, cased, out);
 }
 
@@ -361,8 +425,9 @@ static bpe_find_letters_t bpe_find_letters = bpe_find_letters_plain;
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_letters(int level) {
-    bpe_fill_bitmaps();
+    bpe_fill_bitmaps(level);
     bpe_find_letters = bpe_find_letters_plain;
+    for (int cased = 0; cased < 2 && level < 2; cased++) bpe_fill_letter_runs(cased);
 #ifdef BPE_X86
     if (level < 2) return;
     for (int cased = 0; cased < 2; cased++) {
@@ -370,8 +435,6 @@ static void bpe_use_level_letters(int level) {
         bpe_fill_spans(&bpe_spans[cased], cased);
     }
     bpe_find_letters = level >= 3 ? bpe_find_letters_avx512 : bpe_find_letters_avx2;
-#else
-    (void)level;
 #endif
 }
 

@@ -127,7 +127,7 @@ cdef inline Py_ssize_t scan_blocks(
     cdef bint at_end = False, is_ascii
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos
-        is_ascii = level > 1 and end - pos >= min_left and classify_ascii_block(cursor.text + pos, level, &masks)
+        is_ascii = end - pos >= min_left and classify_ascii_block(cursor.text + pos, level, &masks)
         if is_ascii and end - pos > 64:
             guessed_start = 63 - bpe_clz(masks.letter << 1 & ~masks.letter | 1)
             starts = find_starts(cursor, rules, &masks, 65, &at_end)
@@ -197,7 +197,7 @@ cdef inline Py_ssize_t scan_between_gaps(
         cursor.pos = pos
         at_end = end - pos <= 64
         certain = mask_below(end - pos)
-        if at_end or level <= 1 or not classify_ascii_block(cursor.text + pos, level, &classes):
+        if at_end or not classify_ascii_block(cursor.text + pos, level, &classes):
             classify_any_block(cursor, rules, &classes)
         start_bits = find_starts_between_gaps(cursor, rules, &classes, &certain, &at_end)
         word = ~classes.space & certain

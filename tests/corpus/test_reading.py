@@ -430,7 +430,7 @@ def python_error(data: bytes) -> tuple[int, str] | None:
     return None
 
 
-@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("level", [0, 2, 3])
 def test_utf8_validation_equals_pythons(level: int) -> None:
     set_vector_level(level)
     try:
