@@ -46,9 +46,8 @@ DIRECTIVES = {
     "auto_pickle": False,
     "linetrace": SWITCHES["TRACE"],
 }
-#: Kernels without a loop over text or ids: -O1 compiles them in half the time of -O3.
+#: Kernels without a loop over text or ids: -O1 compiles them in half the time of -O3. SHARED is part of each call.
 LIGHT = {
-    SHARED,
     HOOKS[0],
     *(f"bpe.base._{name}" for name in ("cpu", "interrupts", "result_pool", "team", "visitor")),
     "bpe.corpus._listing",
