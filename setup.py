@@ -10,17 +10,23 @@ Switches, each an environment variable set to 1, or to what is named; a changed 
     BPE_ANNOTATE   write an HTML page beside each kernel that scores its lines
 """
 
+import gzip
 import os
 import re
+import shutil
 import sys
 import sysconfig
+import tarfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import Cython
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
+from setuptools.errors import CompileError, LinkError
 from setuptools.modified import newer_group
 
 PACKAGE = Path("bpe")
@@ -28,19 +34,61 @@ SHARED = "bpe.base._cyutility"
 #: What tests reach inside the kernels for, compiled for development only: (its name, its source).
 HOOKS = ("bpe._kernel_hooks", Path("tests/_kernel_hooks.pyx"))
 SWITCHES = {name: os.environ.get(f"BPE_{name}") == "1" for name in ("DEBUG", "TRACE", "ANNOTATE")}
+#: Cython's settings for all kernels. Without auto_pickle, its objects can be pickled only where their class says how;
+#: with it, a tenth of the C code would be for pickling what nobody pickles, thread pools and locks among it.
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": SWITCHES["DEBUG"],
+    "wraparound": SWITCHES["DEBUG"],
+    "initializedcheck": False,
+    "cdivision": True,
+    "freethreading_compatible": True,
+    "auto_pickle": False,
+    "linetrace": SWITCHES["TRACE"],
+}
+#: Kernels without a loop over text or ids: -O1 compiles them in half the time of -O3. SHARED is part of each call.
+LIGHT = {
+    HOOKS[0],
+    *(f"bpe.base._{name}" for name in ("cpu", "interrupts", "result_pool", "team", "visitor")),
+    "bpe.corpus._listing",
+    "bpe.data.formats._mapping",
+    "bpe.evaluation._file_tally",
+}
 #: The sanitizers, as the compiler's option names them, or "".
 SANITIZERS = {"1": "address,undefined", "thread": "thread"}.get(os.environ.get("BPE_SANITIZE", ""), "")
 #: What the kernels in this folder were compiled with is noted here.
 SETTINGS_FILE = Path("build") / f"settings-{sysconfig.get_config_var('SOABI')}.txt"
+#: The time of all files in an sdist or a wheel, in seconds since 1970: 2 February 2020, as other builders have it too.
+DATE = int(os.environ.setdefault("SOURCE_DATE_EPOCH", "1580601600"))
+#: A program with what the kernels ask of a compiler: Python's headers, vectors, intrinsics of the highest vector level.
+PROBE = """
+#include <Python.h>
+#include "bpe/base/_vectors.h"
+#ifdef BPE_X86
+BPE_TARGET_AVX512 __m512i bpe_probe(__m512i bytes) { return _mm512_maskz_compress_epi8(7, bytes); }
+#endif
+"""
+#: How to install a compiler, for the message of `check_compiler`.
+INSTALL_COMPILER = """
+    Debian, Ubuntu    apt-get install gcc python3-dev
+    Fedora, RHEL      dnf install gcc python3-devel
+    Alpine            apk add gcc musl-dev python3-dev
+    macOS             xcode-select --install
+    conda             conda install -c conda-forge c-compiler"""
 
 
-def compile_args() -> list[str]:
-    """Flags for the C compiler, GCC or Clang. Line numbers (-g1) are for profilers; -g compiles a third slower."""
+def compile_args(module: str = "") -> list[str]:
+    """Flags for the C compiler, GCC or Clang.
+
+    Without debug information (-g0) unless CFLAGS asks for it: it takes a twentieth of the time, most of the size, and
+    contains paths, so that builds in two folders differ.
+    """
     if SANITIZERS:
         return ["-O1", "-g1", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZERS}"]
     if SWITCHES["DEBUG"]:
         return ["-O0", "-g"]
-    return ["-O3", "-g1", "-Wall", "-Wextra", "-Wno-unused-function"]
+    debug = [] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"]
+    return ["-O1" if module in LIGHT else "-O3", *debug, "-Wall", "-Wextra", "-Wno-unused-function"]
 
 
 def settings() -> str:
@@ -48,7 +96,8 @@ def settings() -> str:
 
     A build for sanitizers uses the C files that exist.
     """
-    return f"Cython {Cython.__version__} {SWITCHES}\n{compile_args()} CFLAGS={os.environ.get('CFLAGS', '')}\n"
+    flags = f"{compile_args()} {sorted(LIGHT)} CFLAGS={os.environ.get('CFLAGS', '')}"
+    return f"Cython {Cython.__version__} {DIRECTIVES}\n{flags}\n"
 
 
 def kernels() -> list[Path]:
@@ -83,7 +132,7 @@ def extensions() -> list[Extension]:
     shared = Extension(
         SHARED,
         [SHARED.replace(".", "/") + ".c"],
-        extra_compile_args=compile_args(),
+        extra_compile_args=compile_args(SHARED),
         depends=[SETTINGS_FILE.as_posix()],
     )
     return [
@@ -94,7 +143,7 @@ def extensions() -> list[Extension]:
                 [path.as_posix()],
                 include_dirs=[numpy.get_include(), "."],  # headers are included as "bpe/room/_name.h"
                 define_macros=macros,
-                extra_compile_args=compile_args(),
+                extra_compile_args=compile_args(module_of(path)),
                 extra_link_args=[f"-fsanitize={SANITIZERS}"] if SANITIZERS else [],
                 depends=[source.as_posix() for source in (SETTINGS_FILE, *sorted(headers_of(path)))],
             )
@@ -118,11 +167,31 @@ def compiled() -> bool:
     return all(path.exists() and path.stat().st_mtime >= newest for path in built)
 
 
-class BuildKernels(build_ext):
-    """Takes kernels that are compiled in this folder already and up to date.
+class PackSources(sdist):
+    """Packs an sdist that has the same bytes whenever and wherever it is built from the same files."""
 
-    `pip install -e .` compiles into a new temporary folder each time; without this, in a second virtual environment
-    it would compile everything again.
+    def make_archive(self, base_name: str, kind: str, *_args: object, base_dir: str = ".", **_options: object) -> str:
+        """Pack a folder as NAME.tar.gz, without the times, owners and permissions that it has here."""
+        if kind != "gztar":
+            sys.exit(f"the sdist's format is {kind!r}; it must be gztar, the only one that PyPI takes")
+
+        def normalize(item: tarfile.TarInfo) -> tarfile.TarInfo:
+            item.mtime, item.uid, item.gid, item.uname, item.gname = DATE, 0, 0, "", ""
+            item.mode = 0o755 if item.isdir() or item.mode & 0o100 else 0o644
+            return item
+
+        path = f"{base_name}.tar.gz"
+        self.mkpath(os.path.dirname(path))
+        with gzip.GzipFile(path, "wb", mtime=DATE) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.add(base_dir, filter=normalize)
+        return path
+
+
+class BuildKernels(build_ext):
+    """Checks the compiler first, translates the kernels to C, and compiles those that are older than their sources.
+
+    `pip install -e .` compiles into a new temporary folder each time; the kernels compiled in this folder are copied,
+    so that a second virtual environment does not compile everything again.
     """
 
     def run(self) -> None:
@@ -130,6 +199,37 @@ class BuildKernels(build_ext):
         if not (self.inplace or self.editable_mode):
             self.extensions = [ext for ext in self.extensions if ext.name != HOOKS[0]]
         super().run()
+
+    def build_extensions(self) -> None:
+        """Compile, once setuptools has chosen the compiler."""
+        if not compiled():
+            self.check_compiler()
+            translate(self.extensions)
+        super().build_extensions()
+
+    def check_compiler(self) -> None:
+        """Compile a program of a few lines; exit with what to install if that fails.
+
+        Otherwise a missing compiler would be noticed after the minute that Cython takes.
+        """
+        command = self.compiler.compiler_so[0]
+        headers = sysconfig.get_path("include")
+        problem = ""
+        if shutil.which(command) is None:
+            problem = f"there is no C compiler: {command!r} is not found"
+        elif not Path(headers, "Python.h").exists():
+            problem = f"{headers} lacks Python.h: the headers of this Python are not installed"
+        else:
+            with TemporaryDirectory() as folder:
+                source = Path(folder, "probe.c")
+                source.write_text(PROBE)
+                try:
+                    objects = self.compiler.compile([str(source)], folder, include_dirs=[headers, "."])
+                    self.compiler.link_shared_object(objects, str(Path(folder, "probe.so")))
+                except (CompileError, LinkError) as error:
+                    problem = f"{command!r} cannot compile them ({error}); they need GCC or Clang, not too old"
+        if problem:
+            sys.exit(f"The kernels of bpe are compiled, but {problem}. Install, then try again:{INSTALL_COMPILER}\n")
 
     def build_extension(self, ext: Extension) -> None:
         """Compile a kernel, or copy the one compiled before."""
@@ -141,40 +241,34 @@ class BuildKernels(build_ext):
             self.copy_file(there, target)
 
 
-def generated() -> list[Extension]:
-    """The extensions with their C files, generated on all processors where they are older than the sources."""
+def translate(modules: list[Extension]) -> None:
+    """Translate the extensions' sources to C with Cython, on all processors, where the C files are older."""
     before = SETTINGS_FILE.read_text() if SETTINGS_FILE.exists() else None
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    modules: list[Extension] = cythonize(
-        extensions(),
+    translated = cythonize(
+        modules,
         nthreads=min(processors, 8) if processors > 1 else 0,
         force=any(SWITCHES.values()) if before is None else not before.startswith(settings().split("\n")[0]),
         annotate=SWITCHES["ANNOTATE"],
         show_all_warnings=False,
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": SWITCHES["DEBUG"],
-            "wraparound": SWITCHES["DEBUG"],
-            "initializedcheck": False,
-            "cdivision": True,
-            "freethreading_compatible": True,
-            "linetrace": SWITCHES["TRACE"],
-        },
+        compiler_directives=DIRECTIVES,
         shared_utility_qualified_name=SHARED,
     )
+    sources = {module.name: module.sources for module in translated}
+    for module in modules:
+        module.sources = sources[module.name]
     if before != settings():
         SETTINGS_FILE.parent.mkdir(exist_ok=True)
         SETTINGS_FILE.write_text(settings())
         if before is None and not any(SWITCHES.values()) and not SANITIZERS:  # a new folder: nothing has changed
             os.utime(SETTINGS_FILE, (0, 0))
-    return modules
 
 
 if __name__ == "__main__":  # cythonize starts processes, which on some systems import this file
     if sys.platform == "win32":
         sys.exit("bpe does not support Windows, where it has never been tested; use Linux, macOS or WSL")
     setup(
-        ext_modules=extensions() if compiled() else generated(),
-        cmdclass={"build_ext": BuildKernels},
+        ext_modules=extensions(),
+        cmdclass={"build_ext": BuildKernels, "sdist": PackSources},
         options={"build_ext": {"parallel": True}},  # as many C files at once as there are processors
     )

@@ -18,6 +18,7 @@ def check_kernels() -> None:
     """Import the kernels that most other modules need; ImportError with the reason and the fix if that fails."""
     import_module("numpy")  # its own errors need no explanation
     try:
+        import_module("bpe.base._cpu")  # first, since it may refuse this processor
         import_module(f"bpe.encode.{KERNEL}")
     except (ImportError, TypeError, ValueError) as error:  # the last two: compiled against another NumPy or release
         from pathlib import Path  # importing it takes 5 ms
@@ -32,7 +33,8 @@ def explanation(error: Exception, package: Path) -> str:
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     compiled = sorted(path.name for path in (package / "encode").glob(f"{KERNEL}.*") if path.suffix in (".so", ".pyd"))
     if any(KERNEL + suffix in compiled for suffix in EXTENSION_SUFFIXES):
-        return f"{error}: the compiled kernels of bpe in {package} do not match its source or this NumPy; {install}"
+        unfit = f"the compiled kernels of bpe in {package} do not match its source, NumPy or processor"
+        return f"{error}: {unfit}; {install}"
     if compiled:
         other = f"another Python ({compiled[0]}), not for this {python}"
         return f"the kernels of bpe in {package} are compiled for {other}; {install} with this Python"

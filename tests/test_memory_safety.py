@@ -679,7 +679,7 @@ def test_a_kernels_object_is_not_made_anew(tok: bpe.Tokenizer) -> None:
         with suppress(TypeError):
             made.__init__()  # type: ignore[misc]
         for copied in (copy.copy, copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match="no default __reduce__"):
+            with pytest.raises(TypeError, match=r"no default __reduce__|cannot pickle"):
                 copied(made)
     assert tok.decode(tok.encode(TEXT)) == TEXT
     with pytest.raises(TypeError, match="got NoneType"):

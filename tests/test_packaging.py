@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
+import subprocess
 import sys
+import sysconfig
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,3 +64,106 @@ def test_tests_of_a_wheel_exist(settings: dict[str, Any]) -> None:
     assert named
     for word in named:
         assert (ROOT / word.removeprefix("{project}/")).exists(), word
+
+
+def test_the_conda_recipe_agrees_with_pyproject(settings: dict[str, Any]) -> None:
+    lines = [line.strip(" -") for line in (ROOT / "packaging/conda/recipe.yaml").read_text().splitlines()]
+    needed = [*settings["build-system"]["requires"], *settings["project"]["dependencies"]]
+    assert [item for item in needed if item.replace(">=", " >=") not in lines] == []
+    assert f'version: "{bpe.__version__}"' in lines
+    assert f'summary: "{settings["project"]["description"]}"' in lines
+    assert f"bpe = {settings['project']['scripts']['bpe']}" in lines
+
+
+def test_actions_of_workflows_are_pinned() -> None:
+    """A tag of somebody else's action can be moved; a commit cannot."""
+    used = {}
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        used |= {line: path.name for line in re.findall(r"uses: (.*)", path.read_text()) if not line.startswith("./")}
+    assert used
+    assert [
+        (line, name) for line, name in used.items() if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", line)
+    ] == []
+
+
+# setup.py -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """setup.py as a module."""
+    pytest.importorskip("setuptools", "77")
+    pytest.importorskip("Cython")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1580601600")  # setup.py would set it, for good
+    specification = importlib.util.spec_from_file_location("bpe_setup", ROOT / "setup.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def make_command(build: ModuleType, compiler: object) -> Any:
+    """The command that compiles the kernels, with a compiler."""
+    from setuptools import Distribution
+
+    command = build.BuildKernels(Distribution())
+    command.compiler = compiler
+    return command
+
+
+def test_a_missing_compiler_is_noticed_first(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Cython translates anything, which takes a minute; the message says what to install."""
+    monkeypatch.setattr(build, "compiled", lambda: False)
+    monkeypatch.setattr(build, "translate", lambda _: pytest.fail("translated first"))
+    command = make_command(build, SimpleNamespace(compiler_so=["/nowhere/cc"]))
+    said = r"there is no C compiler: '/nowhere/cc' is not found\.(.|\n)* apt-get install gcc python3-dev\n"
+    with pytest.raises(SystemExit, match=said):
+        command.build_extensions()
+
+
+def test_missing_headers_of_python_are_noticed_first(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(build.sysconfig, "get_path", lambda _: str(tmp_path))
+    command = make_command(build, SimpleNamespace(compiler_so=[sys.executable]))
+    with pytest.raises(SystemExit, match=r"lacks Python\.h: the headers of this Python are not installed") as error:
+        command.check_compiler()
+    assert str(tmp_path) in str(error.value)
+
+
+def test_an_unsuitable_compiler_is_noticed_first(build: ModuleType) -> None:
+    def compile_(*_args: object, **_options: object) -> None:
+        raise build.CompileError("command failed")
+
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        pytest.skip("needs the headers of this Python")
+    command = make_command(build, SimpleNamespace(compiler_so=[sys.executable], compile=compile_))
+    with pytest.raises(SystemExit, match=r"cannot compile them \(command failed\); they need GCC or Clang"):
+        command.check_compiler()
+
+
+def test_kernels_that_are_compiled_need_no_compiler(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "compiled", lambda: True)
+    command = make_command(build, SimpleNamespace(compiler_so=["/nowhere/cc"]))
+    command.extensions = []
+    command.build_extensions()
+
+
+def test_an_sdist_has_the_same_bytes_whenever_it_is_built(build: ModuleType, tmp_path: Path) -> None:
+    """From files with other times and permissions, packed at another time."""
+    (tmp_path / "bpe").mkdir()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/_kernel_hooks.pyx").touch()
+    (tmp_path / "setup.py").write_bytes((ROOT / "setup.py").read_bytes())
+    packed = []
+    for time, mode in ((10**9, 0o600), (10**9 + 1, 0o664)):
+        (tmp_path / "setup.py").chmod(mode)
+        os.utime(tmp_path / "setup.py", (time, time))
+        subprocess.run([sys.executable, "setup.py", "-q", "sdist"], cwd=tmp_path, check=True, capture_output=True)
+        (path,) = (tmp_path / "dist").iterdir()
+        packed.append(path.read_bytes())
+        path.unlink()
+    assert packed[0] == packed[1]
+    assert packed[0][4:8] == (1580601600).to_bytes(4, "little")  # the time in the header of gzip

@@ -13,6 +13,8 @@ cdef extern from *:
     #include <cpuid.h>
     #endif
 
+    #define BPE_HAS(feature) __builtin_cpu_supports(#feature)
+
     /* The level that this machine has. A level needs all instructions that any kernel uses at that level
      * (base/_levels.h), and the operating system's support of its registers, which __builtin_cpu_supports checks.
      *
@@ -22,19 +24,33 @@ cdef extern from *:
         unsigned a, b, c = 0, d;
         int lzcnt = __get_cpuid(0x80000001, &a, &b, &c, &d) && c >> 5 & 1;
         __builtin_cpu_init();
-    #define BPE_HAS(feature) __builtin_cpu_supports(#feature)
         if (BPE_HAS(avx2) && BPE_HAS(bmi) && BPE_HAS(bmi2) && lzcnt && BPE_HAS(popcnt)) {
             if (BPE_HAS(avx512f) && BPE_HAS(avx512bw) && BPE_HAS(avx512dq) && BPE_HAS(avx512vl) &&
                 BPE_HAS(avx512vbmi) && BPE_HAS(avx512vbmi2))
                 return 3;
             return 2;
         }
-    #undef BPE_HAS
     #endif
         return 0;
     }
+
+    /* What the compiler was allowed to use everywhere (CFLAGS=-march=native, say) and this processor lacks; or "". */
+    static const char *bpe_missing_instructions(void) {
+    #if defined(__AVX512BW__)
+        if (!(BPE_HAS(avx512f) && BPE_HAS(avx512bw) && BPE_HAS(avx512dq) && BPE_HAS(avx512vl))) return "AVX-512";
+    #endif
+    #if defined(__AVX2__)
+        if (!(BPE_HAS(avx2) && BPE_HAS(bmi) && BPE_HAS(bmi2) && BPE_HAS(fma))) return "AVX2";
+    #endif
+    #if defined(__SSE4_2__)
+        if (!(BPE_HAS(sse4.2) && BPE_HAS(popcnt))) return "SSE4.2";
+    #endif
+        return "";
+    }
+    #undef BPE_HAS
     """
     int machine_level "bpe_machine_level"()
+    const char* missing_instructions "bpe_missing_instructions"()
 
 cdef enum:
     MAX_FOLLOWERS = 16
@@ -49,6 +65,15 @@ cdef int parse_level(name) except -1:
     return LEVELS[name]
 
 
+cdef int check_processor() except -1:
+    """Refuse to run where instructions are missing that the compiler was allowed to use in all kernels."""
+    missing = missing_instructions().decode()
+    if missing:
+        raise ImportError(f"they are compiled for processors with {missing}, which this one lacks")
+    return 0
+
+
+check_processor()
 cdef int level = min(machine_level(), parse_level(os.environ.get("BPE_VECTORS") or "avx512"))
 cdef use_level_t[MAX_FOLLOWERS] followers
 cdef int n_followers = 0
