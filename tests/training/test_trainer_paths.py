@@ -78,7 +78,7 @@ def random_words(random_: random.Random) -> dict[str, int]:
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 def test_every_path_equals_the_oracle(tie_break: str) -> None:
     random_ = random.Random(f"paths {tie_break}")
-    for _ in range(150 * SOAK):
+    for _ in range(50 * SOAK):
         switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
         words = random_words(random_)
         options = {
@@ -90,7 +90,7 @@ def test_every_path_equals_the_oracle(tie_break: str) -> None:
         assert learned == expected(words, tie_break=tie_break, **options), (switches, words, options)
 
 
-@examples(40)
+@examples(20)
 @given(
     words=st.dictionaries(st.text("abc", min_size=1, max_size=30), st.integers(1, 5), min_size=1, max_size=20),
     switches=st.fixed_dictionaries({name: st.sampled_from(values) for name, values in SWITCHES.items()}),
@@ -250,7 +250,7 @@ def trainer_of(
 def test_replaying_merges_restores_the_state_of_training(tie_break: str) -> None:
     """Training continues alike after its first merges are replayed, and from words encoded by those merges."""
     random_ = random.Random(f"replay {tie_break}")
-    for _ in range(50 * SOAK):
+    for _ in range(25 * SOAK):
         words = random_words(random_)
         switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
         full_trainer = kernel(words, tie_break)
