@@ -97,7 +97,7 @@ def like_hugging_face(text: str, number: int) -> tuple[list[Any], list[Any]]:
 
 @each_text
 def test_greatest_equals_subword_nmt(corpus: Corpus, language: str) -> None:
-    ours, theirs = like_subword_nmt(text_of(corpus, language, 50_000), 500)
+    ours, theirs = like_subword_nmt(text_of(corpus, language, 15_000), 150)
     assert ours == theirs
     assert len(ours) > 20
 
