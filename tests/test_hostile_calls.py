@@ -164,8 +164,13 @@ def test_interrupts_at_any_moment(call: Callable[[Path], object], tmp_path: Path
             if n_left < 0:
                 raise KeyboardInterrupt
 
-        with pytest.raises(KeyboardInterrupt):
+        try:
             run_profiled(interrupt, lambda folder=folder: call(folder))  # type: ignore[misc]
+        except KeyboardInterrupt:
+            pass
+        else:  # a call of several threads may enter a few functions less than the counted one
+            assert n_left >= 0, f"the interrupt at {moment} of {n_entered} is lost"
+            assert moment > 0.9 * n_entered
         assert call(folder) == expected, moment
 
 

@@ -212,7 +212,7 @@ def test_no_module_suppresses_the_timeout_of_a_handler() -> None:
 
 
 #: Functions that catch errors of the network: the timeout of a socket is a TimeoutError without a number, too.
-NETWORK_FUNCTIONS = ("_download_new", "_exists")
+NETWORK_FUNCTIONS = ("_download_new", "_exists", "_list_named_templates")
 
 
 def test_no_function_handles_the_timeout_of_a_handler() -> None:
