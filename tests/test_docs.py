@@ -168,25 +168,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return inner
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # PyTorch's, on a machine with one core
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=named)
-def test_unmarked_examples_run(page: Path, folder: Path, programs: Path) -> None:
-    """All examples of a page run, except the marked ones."""
+def test_examples_run(page: Path, folder: Path, programs: Path) -> None:
+    """All examples of a page run, except those that cannot run here."""
     reader = Reader(page, folder, programs)
     for block in blocks(page):
-        if not block.needs and not block.skip:
+        if not block.obstacle:
             reader.run(block)
 
 
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # PyTorch's, on a machine with one core
 @pytest.mark.parametrize(("page", "block"), MARKED)
-def test_marked_examples_run_where_possible(page: Path, block: Block, folder: Path, programs: Path) -> None:
-    """A marked example runs after the examples before it, if its requirements are installed."""
+def test_marked_examples_run_with_their_page(page: Path, block: Block) -> None:
+    """The report of skipped tests has each example that cannot run here."""
     if block.obstacle:
         pytest.skip(f"{named(page)}:{block.line}: {block.obstacle}")
-    reader = Reader(page, folder, programs)
-    for each in blocks(page):
-        if each.line <= block.line and not each.obstacle:
-            reader.run(each)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -153,7 +153,6 @@ def test_interrupts_at_any_moment(call: Callable[[Path], object], tmp_path: Path
     expected = call(tmp_path / "first")  # which imports modules, and makes what is kept
     (tmp_path / "second").mkdir()
     assert run_profiled(count, lambda: call(tmp_path / "second")) == expected
-    n_interrupted = 0
     for moment in np.linspace(0, n_entered - 1, MOMENTS).astype(int).tolist():
         folder = tmp_path / str(moment)
         folder.mkdir(exist_ok=True)
@@ -166,14 +165,13 @@ def test_interrupts_at_any_moment(call: Callable[[Path], object], tmp_path: Path
                 raise KeyboardInterrupt
 
         try:
-            result = run_profiled(interrupt, lambda folder=folder: call(folder))  # type: ignore[misc]
+            run_profiled(interrupt, lambda folder=folder: call(folder))  # type: ignore[misc]
         except KeyboardInterrupt:
-            n_interrupted += 1
-            result = call(folder)
-        assert result == expected, moment
-    assert (
-        n_interrupted >= MOMENTS - 2
-    )  # the last moments may come after the call, which enters more or fewer functions
+            pass
+        else:  # a call of several threads may enter a few functions less than the counted one
+            assert n_left >= 0, f"the interrupt at {moment} of {n_entered} is lost"
+            assert moment > 0.9 * n_entered
+        assert call(folder) == expected, moment
 
 
 def begins_function(frame: Any, event: str) -> bool:

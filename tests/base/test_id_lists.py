@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from bpe.base._id_lists import as_array, as_list, as_lists, keep_ints
 
@@ -44,7 +45,7 @@ def test_every_kept_int_is_as_any_other() -> None:
 
 
 @given(st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 2 * MOST) | st.integers(0, 300), max_size=40))
-@settings(max_examples=300, deadline=None)
+@examples(100)
 def test_lists_of_any_ids(ids) -> None:
     array = np.array(ids, dtype=np.uint32)
     assert as_list(array) == ids

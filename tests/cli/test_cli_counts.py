@@ -126,7 +126,7 @@ def test_the_log_has_a_summary_of_the_counts(parts: list[str], out: str, capsys:
 # merge-counts and train -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tie_break", ["id", "first", "smallest", "greatest"])
+@pytest.mark.parametrize("tie_break", ["id", "first"])  # "first" needs the order of the words
 @pytest.mark.parametrize("model", [[], ["--model", "char", "--end-of-word", "</w>"]])
 @pytest.mark.parametrize("cut", [[], ["--per-line"], ["--separator", "<|end|>"]])
 def test_merged_parts_train_the_same_tokenizer(

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
@@ -102,7 +102,7 @@ def test_members() -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @given(text=TEXT)
-@examples(40)
+@examples(20)
 def test_encoding(pattern, text) -> None:
     assert_same(pattern, "encode_ordinary", text)
     assert_same(pattern, "encode_ordinary_batch", [text, "low", text], num_threads=2)
@@ -125,7 +125,7 @@ def test_encoding(pattern, text) -> None:
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
 @given(text=TEXT, tail=st.binary(max_size=4))
-@settings(max_examples=60)
+@examples(25)
 def test_bytes_and_pieces(pattern, text, tail) -> None:
     data = text.encode("utf-8", "surrogatepass") + tail
     assert_same(pattern, "_encode_bytes", data)
@@ -138,7 +138,7 @@ def test_bytes_and_pieces(pattern, text, tail) -> None:
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "gaps"])
 @given(text=TEXT)
-@settings(max_examples=25)
+@examples(25)
 def test_unstable_tokens(pattern, text) -> None:
     for options in ({"disallowed_special": ()}, {"allowed_special": "all"}, {}):
         a, b = (get_result(partial(enc.encode_with_unstable, text, **options)) for enc in make_pair(pattern))
@@ -146,7 +146,7 @@ def test_unstable_tokens(pattern, text) -> None:
 
 
 @given(ids=st.lists(st.integers(0, 335), max_size=8))
-@examples(50)
+@examples(25)
 def test_decoding(ids) -> None:
     for method in ("decode", "decode_bytes", "decode_tokens_bytes", "decode_with_offsets"):
         assert_same("gpt2", method, ids)

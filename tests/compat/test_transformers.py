@@ -321,7 +321,7 @@ def test_other_pairs_are_left_to_transformers(
 
 
 @pytest.mark.parametrize("char", ["a ", "é ", "吾", "😀"])
-@pytest.mark.parametrize("size", [0, 1, 100, 4090, 4096, 4097, 9000])
+@pytest.mark.parametrize("size", [0, 100, 4096, 4097])
 def test_special_tokens_in_texts_of_any_size(tokenizer_pair: tuple[Any, Any], size: int, char: str) -> None:
     """Short texts are encoded in a kernel, which is chosen by the most bytes that they may have."""
     tokenizer, fast = tokenizer_pair
@@ -853,7 +853,7 @@ def test_threads_get_the_results_of_their_own_calls(changed: bool) -> None:
         for tokenizer in (original, fast):
             tokenizer.add_tokens(["<new>"])
     texts = ["the <new> lowest price </s>é " * n for n in (1, 3, 8, 40)] + [[f"the <s> low {n}" for n in range(3)]]
-    calls = [(order.choice(texts), draw_options(order)) for _ in range(150)]
+    calls = [(order.choice(texts), draw_options(order)) for _ in range(50)]
     expected = [dict(original(text, **options)) for text, options in calls]
     unexpected: list[Any] = []
 
@@ -896,7 +896,7 @@ def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         transformers_module, "_verify", lambda *arguments: verified.append(arguments) or verify(*arguments)
     )
-    for index in range(40):
+    for index in range(12):
         for tokenizer in (original, fast):
             tokenizer.add_tokens(
                 [tokenizers.AddedToken(f"<{index}>", lstrip=bool(index % 2))], special_tokens=index % 3 == 0

@@ -72,8 +72,8 @@ LINES = "low lower\nlowest <|x y|> new, newer\n\nthe end of it <|x y|><|x y|>語
 TEXT = LINES * 30
 
 
-@pytest.mark.parametrize("size", [1, 7, 64, 1000])
-@pytest.mark.parametrize("pretokenizer", ["gpt2", "cl100k", "whitespace", None, bpe.Pretokenizer.from_regex(r"\w+")])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("pretokenizer", ["gpt2", "whitespace", None, bpe.Pretokenizer.from_regex(r"\w+")])
 @pytest.mark.parametrize(
     "options", [{}, {"separator": "<|x y|>"}, {"separator": " "}, {"per_line": True}, {"separator": "\n\n"}]
 )
@@ -162,7 +162,7 @@ def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("kind", ["string", "binary", "large_string", "large_binary"])
-@pytest.mark.parametrize("size", [1, 40, 1000])
+@pytest.mark.parametrize("size", [1, 1000])
 @pytest.mark.parametrize("options", [{}, {"special_tokens": ["<|x y|>"]}, {"pretokenizer": None}])
 def test_arrow_arrays_have_the_counts_of_their_texts(
     monkeypatch: pytest.MonkeyPatch, kind: str, size: int, options: dict[str, Any]

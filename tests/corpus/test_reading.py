@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from source_files import write
+from strategies import examples
 
 import bpe
 from bpe.base._cpu import get_vector_level, set_vector_level
@@ -70,7 +71,7 @@ def naive_documents(text: str, separator: str | None, per_line: bool) -> list[st
 # Blocks ---------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@examples(50)
 @given(
     text=st.lists(
         st.sampled_from([*"ab\n 1é猫", "aa", " low", "<|end|>", "<|end|>", "<|en", "</s>", "😊b\n", " lower" * 9]),
@@ -447,7 +448,7 @@ def test_utf8_validation_equals_pythons(level: int) -> None:
         set_vector_level(VECTORS)
 
 
-@settings(max_examples=100)
+@examples(30)
 @given(
     parts=st.lists(st.sampled_from([*PIECES[:5], b"\n", b" ", b"<|end|>", *WRONG]), max_size=40),
     size=st.sampled_from([1, 2, 5, 64]),

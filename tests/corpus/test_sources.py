@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from source_files import (
     COLUMNS,
@@ -212,7 +212,7 @@ def ended(text: str, separator: str) -> list[str]:
     return found if found[-1] else found[:-1]
 
 
-@settings(max_examples=300)
+@examples(100)
 @given(
     text=st.text(st.sampled_from("ab|猫"), max_size=40),
     separator=st.sampled_from(["|", "ab", "aa", "||"]),
@@ -517,7 +517,7 @@ def test_positions_elsewhere_are_refused(tmp_path: Path) -> None:
             read(given_sources, start=position)
 
 
-@settings(max_examples=40)
+@examples(20)
 @given(
     files=st.lists(
         st.tuples(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from options import from_reference_options
 from reference import count_words as naive_count
@@ -64,7 +64,7 @@ def naive(
 # Counting -----------------------------------------------------------------------------------------------------------
 
 
-@examples(120)
+@examples(40)
 @given(
     texts=texts_of_atoms,
     pretokenizer=pretokenizers,
@@ -350,7 +350,7 @@ def test_text_over_the_limit(text: str) -> None:
 # Files of counts ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@examples(30)
 @given(
     words=st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(0, 2**50), max_size=10),
     pretokenizer=pretokenizers,

@@ -102,7 +102,6 @@ def test_documents_stay_the_same_between_all_formats(
     """Their number and, but for the end-of-text id at their ends, their ids; all their ids where boundaries are."""
     skip_without_arrow(old, new)
     monkeypatch.setattr(module, "_BATCH_IDS", 3)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     write_shards(ENDED, tmp_path / "old", format=old, shard_size=20, end_of_text=END if old in STREAMS else None)
     old_documents = read_documents(tmp_path / "old")
     assert [*map(remove_end, old_documents)] == [*map(remove_end, ENDED)]

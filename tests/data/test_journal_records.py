@@ -85,7 +85,6 @@ class Begun:
 @pytest.fixture(params=WAYS)
 def begun(request: Any, tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: Any) -> Begun:
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 6000)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     return Begun(tmp_path, tokenizer, request.param)
 
 
@@ -219,7 +218,6 @@ def test_forged_positions_in_files_of_all_kinds(
     tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: pytest.MonkeyPatch, name: str, way: str
 ) -> None:
     """A place of the journal that another hand has changed, checksum included, moves no document."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 6000)
     monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
     texts = [text or "low" for text in make_texts(37, 150)]
@@ -250,7 +248,6 @@ def test_only_what_finished_steps_used_must_be_the_same(
     tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: pytest.MonkeyPatch, way: str, change: str
 ) -> None:
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 1500)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.chdir(tmp_path)
     names = [f"{number}.jsonl" for number in range(4)]
     for number, name in enumerate(names):
@@ -294,7 +291,6 @@ def test_a_file_that_is_mended_behind_what_shards_have(
 
     A change in the part that shards were made of is refused.
     """
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 1500)
     monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
     texts = [each or "low" for each in make_texts(37, 150)]

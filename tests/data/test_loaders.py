@@ -145,7 +145,7 @@ def loader_of(
 
 @pytest.fixture(scope="module")
 def torch() -> Any:
-    return pytest.importorskip("torch", reason="needs PyTorch")
+    return pytest.importorskip("torch", reason="needs torch")
 
 
 @pytest.mark.parametrize("kind", ["sampler", "stream"])

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rows_reference import MemoryShards, listed, naive_bounds, shards_of
+from strategies import examples
 
 from bpe.data import Blocks, Mixture, Packed, TokenShards, write_shards
 from bpe.data.loaders.mixture import ROUND, divide_round
@@ -42,7 +43,7 @@ def plain_owners(weights: list[float], seed: int, count: int) -> list[int]:
     return owners[:count]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=4),
     st.integers(0, 5),
@@ -147,10 +148,10 @@ def test_invalid_arguments() -> None:
 
 def test_threads_that_read_share_the_caches(tmp_path: Path) -> None:
     """Grain reads with threads; each evicts what another is about to use."""
-    shards = shards_of(tmp_path, [[i] * (1 + i % 9) for i in range(4000)])
+    shards = shards_of(tmp_path, [[i] * (1 + i % 9) for i in range(150)])
     packed = Packed(shards, 7, window=40)
     mixture = Mixture([packed, Blocks(shards, 7)], [1, 1], stopping="all_exhausted")
-    row_indices = np.random.default_rng(1).integers(0, 40 * len(mixture), (300, 8))
+    row_indices = np.random.default_rng(1).integers(0, 40 * len(mixture), (100, 4))
     expected = [mixture.read(row)["labels"].tolist() for row in row_indices]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

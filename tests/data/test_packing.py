@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rows_reference import MemoryShards, Token, listed, naive_bounds, naive_row, shards_of, tokens_of
+from strategies import examples
 
 from bpe.data import Packed
 from bpe.data.loaders._packing import best_fit, best_fit_crop
@@ -107,7 +108,7 @@ documents_of = st.lists(st.integers(0, 12), max_size=14).map(
 )
 
 
-@settings(max_examples=150)
+@examples(50)
 @given(documents_of, st.data())
 def test_rows_equal_those_of_the_twins(documents: list[list[int]], data: st.DataObject) -> None:
     masks = data.draw(st.none() | st.just([[i % 3 % 2 for i in range(len(d))] for d in documents]))

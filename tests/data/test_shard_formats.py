@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shard_readers import READERS, flatten, read_folder
+from strategies import examples
 
 from bpe import TokenBatch
 from bpe.base._cpu import get_vector_level, set_vector_level
@@ -48,7 +49,7 @@ documents = st.lists(
 
 
 @pytest.mark.parametrize("format_name", SHARD_FORMATS)
-@settings(max_examples=30)
+@examples(30)
 @given(docs=documents, size=st.one_of(st.none(), st.integers(1, 60)), offset=st.sampled_from([0, 65235, 2**31 - 301]))
 def test_documents_are_read_back(tmp_path_factory: Any, format_name: str, docs: Any, size: Any, offset: int) -> None:
     skip_without_arrow(format_name)

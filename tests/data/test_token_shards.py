@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from shard_corpus import write_divided_shards
 from shard_readers import flatten
+from strategies import examples
 
 import bpe
 from bpe.data import TokenShards, convert_shards, write_shards
@@ -54,7 +55,7 @@ def check(shards: TokenShards, docs: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("format_name", RECORDED)
-@settings(max_examples=25)
+@examples(25)
 @given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)), offset=st.sampled_from([0, 70_000]))
 def test_like_lists(tmp_path_factory: Any, format_name: str, docs: Any, size: Any, offset: int) -> None:
     docs = [[token_id + offset for token_id in document] for document in docs]
@@ -72,7 +73,7 @@ def test_like_lists(tmp_path_factory: Any, format_name: str, docs: Any, size: An
 
 
 @pytest.mark.parametrize("format_name", ["nanogpt", "llmc"])
-@settings(max_examples=25)
+@examples(25)
 @given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)))
 def test_documents_by_their_end_of_text(tmp_path_factory: Any, format_name: str, docs: Any, size: Any) -> None:
     folder = tmp_path_factory.mktemp("shards")
@@ -357,7 +358,7 @@ def test_other_processes(method: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("format_name", list(SHARD_FORMATS))
-@settings(max_examples=25)
+@examples(25)
 @given(docs=documents, max_tokens=st.integers(1, 20), masks=st.booleans())
 def test_batches_of_a_shard(tmp_path_factory: Any, format_name: str, docs: Any, max_tokens: int, masks: bool) -> None:
     if format_name in ("parquet", "arrow"):

@@ -36,7 +36,7 @@ def finished(script: str, corpus: Path, out: Path) -> list[str]:
 @pytest.mark.parametrize("script", ["train_numpy.py", "train_gpt.py"])
 def test_a_killed_run_goes_on_to_the_same_losses(script: str, tmp_path: Path) -> None:
     if script == "train_gpt.py":
-        pytest.importorskip("torch", reason="needs PyTorch")
+        pytest.importorskip("torch", reason="needs torch")
     if not EXAMPLES.exists():
         pytest.skip("examples/ is not beside the tests")
     corpus = tmp_path / "corpus.txt"

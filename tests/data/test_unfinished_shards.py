@@ -61,7 +61,6 @@ def is_refused_by_all(out: Path, capsys: pytest.CaptureFixture[str]) -> bool:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_kills(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     write_parts(tmp_path / "source")
     events: list[str] = []
     monkeypatch.setattr(journal, "failpoint", events.append)

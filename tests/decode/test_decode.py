@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from decoded import TEXT, make_byte_model, make_with_mark, make_with_steps
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
@@ -36,7 +36,7 @@ def outcome(decode: Callable[..., Any], *args: Any) -> object:
         return type(error), str(error)
 
 
-@examples(300)
+@examples(100)
 @given(
     ids=st.lists(st.integers(0, 330), max_size=40) | st.lists(IDS, max_size=6),
     kind=st.sampled_from([list, tuple, np.uint32, np.int64, np.uint8, "strided", "read-only"]),
@@ -88,7 +88,7 @@ def test_short_calls_take_all_arguments() -> None:
 # Round trips ----------------------------------------------------------------------------------------------------------
 
 
-@examples(150)
+@examples(50)
 @given(text=st.text(max_size=40) | st.lists(st.sampled_from(list(TEXT))).map("".join))
 def test_text_round_trips(text: str) -> None:
     tok = make_byte_model()
@@ -107,7 +107,7 @@ def test_text_round_trips(text: str) -> None:
     assert tok.decode_batch([ids, ids]) == [text, text]
 
 
-@settings(max_examples=200)
+@examples(70)
 @given(data=st.binary(max_size=60))
 def test_bytes_round_trip(data: bytes) -> None:
     tok = make_byte_model()
@@ -115,7 +115,7 @@ def test_bytes_round_trip(data: bytes) -> None:
     assert tok.decode(tok.encode(data)) == data.decode("utf-8", "replace")
 
 
-@settings(max_examples=200)
+@examples(70)
 @given(ids=st.lists(st.integers(0, 316), max_size=20))
 def test_any_ids_decode_to_the_bytes_of_their_tokens(ids: list[int]) -> None:
     """Ids in any order decode to the concatenated bytes of their tokens."""
@@ -240,7 +240,7 @@ def test_a_model_without_marks_loses_white_space() -> None:
 # Incremental decoding -------------------------------------------------------------------------------------------------
 
 
-@examples(120)
+@examples(40)
 @given(ids=st.lists(st.integers(0, 316), max_size=25), cuts=st.lists(st.integers(0, 25), max_size=4))
 def test_incremental_decoding_gives_the_same_text(ids: list[int], cuts: list[int]) -> None:
     tok = make_byte_model()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from decoded import TEXT, make_byte_model, make_with_mark, make_with_steps
+from strategies import SOAK
 
 import bpe
 from bpe.decode import IncrementalDecoder
@@ -98,7 +99,7 @@ def test_a_decoder_after_a_prompt_is_as_if_the_prompt_were_pushed(
     stream_shape: tuple[bpe.Tokenizer, list[int]], options: dict[str, bool]
 ) -> None:
     (tok, likely_ids), random_ = stream_shape, random.Random(8)
-    for round_ in range(80):
+    for round_ in range(20 * SOAK):
         ids = random_.choices(likely_ids, k=random_.randint(0, 60))
         if round_ % 3 == 0:  # long runs
             ids = [token_id for token_id in ids for _ in range(random_.choice([1, 1, 40]))]

@@ -15,7 +15,7 @@ from texts import SPECIAL, make_texts
 
 import bpe
 
-pytest.importorskip("ray.data", reason="needs Ray Data")
+pytest.importorskip("ray.data", reason="needs ray")
 pa = pytest.importorskip("pyarrow")
 
 import ray  # noqa: E402

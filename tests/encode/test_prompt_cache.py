@@ -46,7 +46,7 @@ def write_text(seed: int, n_words: int = 300) -> str:
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("kind", ["generated", "trained"])
 def test_edited_texts_have_the_ids_of_a_fresh_call(kind: str) -> None:
-    for seed in range(40 * SOAK):
+    for seed in range(20 * SOAK):
         rng = random.Random(f"{kind} {seed}")
         try:
             tok, pieces = getattr(check_prompts, f"draw_{kind}")(rng)
@@ -56,7 +56,7 @@ def test_edited_texts_have_the_ids_of_a_fresh_call(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-@examples(100)
+@examples(30)
 @given(
     data=st.data(),
     start=st.text(st.sampled_from("ab \n<>|end1猫。\u0301\r"), max_size=150),

@@ -282,7 +282,7 @@ def test_streams_raise_the_errors_of_encode() -> None:
     assert list(tok.encode_stream(["", b""])) == []
 
 
-@examples(150)
+@examples(50)
 @given(kind=st.sampled_from(NAMES), text=texts, more=texts, low=st.integers(0, 40))
 def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, more: str, low: int) -> None:
     """The two parts have the pretokens of the whole, whatever text follows."""
@@ -296,7 +296,7 @@ def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, mor
         assert pretokenizer.split_bytes(data[:cut]) + pretokenizer.split_bytes(data[cut:] + after) == whole
 
 
-@examples(150)
+@examples(50)
 @given(
     number=st.sampled_from([*(PATTERNS[name].scanner for name in NAMES), METASPACE, SPACE_RUNS]),
     parts=st.lists(
@@ -317,7 +317,7 @@ def test_the_last_split_point_is_found_from_any_distance(number: int, parts: lis
 # Files --------------------------------------------------------------------------------------------------------------
 
 
-@examples(40)
+@examples(20)
 @given(parts=st.lists(texts, max_size=5), end=st.sampled_from(["", "<|end|>", "\n"]))
 def test_files_give_the_ids_of_their_text(tmp_path_factory: Any, parts: list[str], end: str) -> None:
     path = tmp_path_factory.mktemp("files") / "text.txt"
@@ -551,7 +551,7 @@ def test_invalid_arguments_of_offsets_are_refused() -> None:
 # Spans --------------------------------------------------------------------------------------------------------------
 
 
-@examples(80)
+@examples(30)
 @given(spans=st.lists(st.tuples(texts, st.booleans()), max_size=6), kind=st.sampled_from(KINDS))
 def test_spans_give_the_ids_of_their_texts(spans: list[tuple[str, bool]], kind: str) -> None:
     tok = tokenizer(kind)
@@ -671,7 +671,7 @@ def test_threads_find_documents_across_blocks(separator: str | None, tmp_path: P
                 assert batch.to_list() == expected
 
 
-@examples(200)
+@examples(70)
 @given(
     text=st.text(max_size=30)
     | st.lists(st.sampled_from([*"aé영😊 \n\t'1", " the", "\ud800", "<|end|>", "\0"])).map("".join),

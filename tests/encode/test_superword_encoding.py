@@ -151,7 +151,7 @@ def test_short_numbers_with_and_without_merges_across_their_ends(apart: bool) ->
 
 
 @pytest.mark.parametrize("pretokenizer", [SuperWords.paper(300).pretokenizer, SuperWords.v2(300).pretokenizer, STEPS])
-@examples(40)
+@examples(20)
 @given(data=DATA)
 def test_units_are_those_of_the_pretokenizer(pretokenizer: Any, data: bytes) -> None:
     """Without merges but of bytes in a unit, ids show where units end."""

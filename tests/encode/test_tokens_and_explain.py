@@ -6,15 +6,16 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 import bpe
 
 KOREAN = bpe.train(texts=["한국어 한국 사람 naïve 😀"] * 3, vocab_size=300, special_tokens=["<|end|>"])
 
 
-@settings(max_examples=100)
+@examples(30)
 @given(st.text())
 def test_tokens_as_text_equal_decoding_each_token(text):
     """But for characters that several tokens share, which are shown in each."""

@@ -66,7 +66,7 @@ def texts_of(seed: int, n: int) -> list[str]:
 def test_threads_that_share_a_tokenizer_get_the_ids_of_one_thread(memory: int, end_of_word: str | None) -> None:
     """Each thread encodes its own texts by every method, while tables fill up and are replaced."""
     tok = bpe.train(texts=["low lower lowest zz éa 각각 猫"] * 3, num_merges=20, end_of_word=end_of_word)
-    texts = [texts_of(seed, 3000) for seed in range(4)]
+    texts = [texts_of(seed, 1000) for seed in range(4)]
     expected = [[[i for p in pieces(tok, text) for i in p] for text in some] for some in texts]
     engine = Engine(tok.spec, cache_memory=memory)
     wrong: list[tuple[int, str]] = []

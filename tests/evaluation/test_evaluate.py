@@ -261,7 +261,7 @@ def test_a_document_that_continues_in_other_blocks_has_the_same_metrics(
 ) -> None:
     """From plain files, which a kernel reads, and from compressed ones; an empty document at the end is none."""
     monkeypatch.setattr(corpora, "_READ_BYTES", step)
-    long = "low lower lowest\n\n" * 4000
+    long = "low lower lowest\n\n" * 600
     for separator, options in (
         ("<doc>", long),
         ("<doc>", "low " * 99),

@@ -6,8 +6,9 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 from tokenizer_json import (
     BYTE_MERGES,
     MARKED,
@@ -213,7 +214,7 @@ PATHS = [list(list_paths(sample))[1:] for sample in SAMPLES]
 
 
 @given(st.data())
-@settings(max_examples=800, deadline=None)
+@examples(270)
 def test_a_randomly_changed_file_is_read_or_refused(data):
     index = data.draw(st.integers(0, len(SAMPLES) - 1))
     file = copy.deepcopy(SAMPLES[index])

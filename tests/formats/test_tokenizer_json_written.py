@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 from peers import Peer
 from strategies import examples
@@ -128,7 +128,7 @@ def specs(draw, plain=False):
 
 
 @given(specs())
-@examples(100)
+@examples(30)
 def test_specs_round_trip(spec):
     data = write(spec)
     assert_same(read(data), spec)
@@ -157,7 +157,7 @@ def test_a_spec_whose_unknown_token_is_one_character_round_trips(model, unk, byt
 
 
 @given(specs())
-@settings(max_examples=150, deadline=None)
+@examples(50)
 def test_tokenizers_loads_files_without_types_of_our_own(spec):
     data = write(spec)
     assert is_loaded_by_tokenizers(spec) == (b'"type": "bpe.' not in data)
@@ -176,7 +176,7 @@ def test_tokenizers_loads_files_without_types_of_our_own(spec):
 
 
 @given(specs(plain=True), TEXTS | st.text(alphabet="abc é한😊\n<q?x", max_size=30))
-@examples(80, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(30, suppress_health_check=[HealthCheck.filter_too_much])
 def test_specs_that_tokenizers_loads_have_the_same_ids_there(spec, text):
     # Without an unknown token, `tokenizers` drops unknown characters, and we raise an error.
     data = write(spec)
@@ -335,7 +335,7 @@ def test_tokenizers_normalizes_alike(normalizer):
 
 
 @given(st.text(alphabet=[*list(r"ab.|()[]{}*+?^$\-&,:=!<>i01dsSpPLuNn '"), "é"], max_size=8))
-@examples(200)
+@examples(70)
 @example(r"(?i:s)(?i:t)")
 @example("[z-a]")
 @example("a{2,1}")
@@ -411,11 +411,11 @@ def test_cl100k_is_saved_in_the_spelling_of_llama3(merges, ignore_merges):
     tok, peer, compat = bpe.Tokenizer(spec), load_by_tokenizers(data), HuggingFaceTokenizer.from_str(data.decode())
 
     @given(st.text(alphabet=" \n\r\t\u3000\x85\xa0a1!'", max_size=12) | TEXTS)
-    @examples(100)
+    @examples(30)
     @example("a \n  ")
     @example("\r\n \n\u3000 ")
     def check(text):
-        assert peer.encode(text, add_special_tokens=False).ids == tok.encode(text).tolist()
+        assert peer.encode(text, add_special_tokens=False).ids == tok.encode(text, allowed_special="all").tolist()
         assert compat.encode(text).word_ids == peer.encode(text).word_ids
 
     check()

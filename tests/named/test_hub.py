@@ -172,7 +172,7 @@ def test_chat_templates_come_from_the_hub(hub, tmp_path, format_):
             (tmp_path / "chat" / path).write_bytes(data)
     hub.add("org/chat", tmp_path / "chat")
     calls = 'tok = bpe.Tokenizer.from_pretrained("org/chat")\nprint(dict(tok.spec.chat_templates))'
-    for environment in ({}, {"HF_HUB_OFFLINE": "1"}):
+    for environment in ({}, {"HF_HUB_OFFLINE": "1"}) if format_ == "huggingface" else ({},):
         assert run(hub, tmp_path / "home", calls, **environment) == [str(templates)]
 
 

@@ -309,9 +309,9 @@ def test_special_tokens_end_runs(tok: bpe.Tokenizer) -> None:
 
 def test_encoding_of_a_corpus(corpus: Callable[[str, int], bytes], tmp_path: Path) -> None:
     """On real text, one document and many: the naive encoder's tokens."""
-    text = corpus("english", 60_000).decode()
+    text = corpus("english", 20_000).decode()
     (tmp_path / "text").write_text(text, newline="", encoding="utf-8")
-    trained = bpe.research.train_boundless(files=tmp_path / "text", vocab_size=1200)
+    trained = bpe.research.train_boundless(files=tmp_path / "text", vocab_size=800)
     merges, n = [(left, right, 0) for left, right in merges_of(trained)], trained.spec.n_merges_within_words
     naive_model = naive.TrainedModel(merges[:n], merges[n:])
     lines = text.splitlines(keepends=True)[:60]

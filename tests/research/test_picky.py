@@ -72,7 +72,7 @@ def without_counts(events: list[naive.Event]) -> list[tuple[bytes, bytes] | byte
     return [event if isinstance(event, bytes) else event[:2] for event in events]
 
 
-@pytest.mark.parametrize("seed", range(40 * SOAK))
+@pytest.mark.parametrize("seed", range(20 * SOAK))
 def test_training_and_encoding_against_the_oracle(seed: int) -> None:
     """The same events, counts and ids, and the same tokens of other texts, from the cache and in batches too."""
     rng = random.Random(seed)
@@ -138,7 +138,7 @@ def test_runs_of_equal_tokens(words: dict[str, int], merges: int, threshold: flo
         assert tok.tokens(text) == naive.encode(text.encode(), expected.events)
 
 
-@pytest.mark.parametrize("seed", range(40 * SOAK))
+@pytest.mark.parametrize("seed", range(20 * SOAK))
 def test_rules_against_the_oracle(seed: int) -> None:
     """The same events with rules, of which a function sees the same pairs and counts."""
     rng = random.Random(f"rules {seed}")

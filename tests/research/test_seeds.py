@@ -97,7 +97,7 @@ def test_seeds_and_curves_are_those_of_the_definition(model: str) -> None:
             return reference.char_word(token[:-1], mark, glued) or (mark,)
         return reference.char_word(token)
 
-    for _ in range(40 * SOAK):
+    for _ in range(20 * SOAK):
         words = random_words(rng)
         symbol_words = {word.encode() if model == "byte" else word: count for word, count in words.items()}
         made = [*symbol_words] + [word + (mark or "") for word in symbol_words if mark is not None]

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from bpe.show.pieces import is_drawn_whole, label_hidden, show_hidden, split_pieces
 from bpe.show.terminal import render
@@ -53,7 +54,7 @@ def test_a_tower_of_accents_is_drawn_as_parts():
     assert not is_drawn_whole("a" + "\u0301" * 40)
 
 
-@settings(max_examples=150)
+@examples(50)
 @given(
     st.lists(
         st.binary(min_size=1, max_size=6) | st.text(min_size=1).map(lambda text: text.encode("utf-8", "replace")),
@@ -70,7 +71,7 @@ def test_no_hidden_character_is_drawn_and_no_token_is_lost(tokens):
             assert set(hidden) <= {"\u200c", "\u200d"} or "\U0001f3f4" in piece.text
 
 
-@settings(max_examples=100)
+@examples(30)
 @given(st.text(), st.lists(st.integers(0, 40), max_size=6))
 def test_text_of_whole_clusters_is_unchanged(text, cuts):
     clusters = [cluster for cluster in regex.findall(r"\X", text) if is_drawn_whole(cluster)]

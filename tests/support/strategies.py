@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import note, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ TIE_BREAKS = ("id", "first", "smallest", "greatest")
 
 #: Multiplies the examples and random cases of the tests that use it. The extra stage `soak` of .ci/run sets it.
 SOAK = int(os.environ.get("BPE_SOAK", "1"))
+#: For tests that compare every case of something that cheaper tests, in each run, hold to a digest.
+only_in_a_soak_test = pytest.mark.skipif(SOAK == 1, reason="needs BPE_SOAK: a soak test")
 
 
 def examples(n: int, **options: Any) -> settings:

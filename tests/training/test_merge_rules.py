@@ -59,7 +59,7 @@ def trained(switches: dict[str, Any], **options: Any) -> bpe.Tokenizer:
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 def test_merges_of_bytes_are_the_oracles(tie_break: str) -> None:
     random_ = random.Random(f"rules {tie_break}")
-    for _ in range(80 * SOAK):
+    for _ in range(30 * SOAK):
         words, modulus = draw_words(random_), random_.choice((0, 2, 3))
         veto, naive_veto = (RecordingVeto(modulus) if modulus else None for _ in range(2))
         rules = draw_rules(random_, veto)
@@ -81,7 +81,7 @@ def test_merges_of_bytes_are_the_oracles(tie_break: str) -> None:
 def test_merges_of_characters_are_the_oracles(glued: bool | None) -> None:
     random_ = random.Random(f"characters {glued}")
     mark = None if glued is None else "</w>"
-    for _ in range(40 * SOAK):
+    for _ in range(20 * SOAK):
         words, modulus = draw_words(random_), random_.choice((0, 3))
         veto, naive_veto = (RecordingVeto(modulus) if modulus else None for _ in range(2))
         rules = replace(draw_rules(random_, veto), tie_break="smallest")

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peers import Peer
 from strategies import examples
@@ -69,7 +69,7 @@ def overlapped(tok: bpe.Tokenizer, text: str) -> bool:
     return sum(len(piece) for piece, _ in tok._engine.specials.split(text.encode(), names)) != len(text.encode())
 
 
-@examples(60)
+@examples(25)
 @given(ADDED, st.sampled_from(list(NORMALIZERS)), st.booleans(), st.lists(TEXTS, max_size=5))
 def test_flags_work_as_in_tokenizers(added, normalizer, prefix, texts):
     pretokenizer = bpe.Pretokenizer("gpt2", add_prefix_space=prefix)
@@ -147,7 +147,7 @@ def test_tokenizers_with_other_flags_are_not_equal():
     assert other.without_tokens([0])[0].spec.token_flags == {"<a>": {"lstrip"}}
 
 
-@settings(max_examples=100, deadline=None)
+@examples(30)
 @given(st.sets(st.text("ab<", min_size=1, max_size=5), min_size=1, max_size=12), st.text("ab<", max_size=30))
 def test_special_tokens_are_found_as_by_a_regular_expression(names, text):
     special = SpecialTokens({name: i for i, name in enumerate(sorted(names))})
@@ -182,7 +182,7 @@ def occurrences(names: list[bytes], text: bytes) -> list[tuple[int, int, int]]:
 LETTERS = st.lists(st.sampled_from([b"a", b"b", b"<", b"\xc3", b"\xa9"]), max_size=5).map(b"".join)
 
 
-@examples(200)
+@examples(70)
 @given(st.sets(LETTERS.filter(bool), max_size=9), st.lists(LETTERS, max_size=60).map(b"".join), st.integers(-1, 120))
 def test_finder_equals_trying_every_name(given, text, at):
     names = sorted(given)
@@ -226,8 +226,8 @@ def test_finder_finds_names_across_blocks():
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("special", [False, True])
 def test_many_added_tokens_load_and_search_in_linear_time(normalized, special, tmp_path):
-    """Loading and searching once took time quadratic in their number: 10 s for these."""
-    file = saved([(f"<{i}>", {"normalized"} if normalized else (), special) for i in range(8_000)])
+    """Loading and searching once took time quadratic in their number: 10 s for 8,000."""
+    file = saved([(f"<{i}>", {"normalized"} if normalized else (), special) for i in range(4_000)])
     tok, peer = both(file)
     for text in ("hello <5> <77> <x> <199999><19999>" * 20, "", "<1", "<" * 50 + "7>"):
         ids = theirs(peer, text)
@@ -266,7 +266,7 @@ def test_training_searches_for_many_special_tokens_at_once():
 
 def test_stripped_white_space_is_read_once():
     tok, _ = both(saved([("\n", ("rstrip",), True)]))
-    assert len(tok.encode("\n" * 300_000, allowed_special="all")) == 300_000
+    assert len(tok.encode("\n" * 50_000, allowed_special="all")) == 50_000
 
 
 def test_names_that_lone_surrogates_turn_into():

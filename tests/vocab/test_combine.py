@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from options import from_reference_options
 from strategies import corpora, examples
@@ -101,7 +101,7 @@ def combine_naively(a: bpe.Tokenizer, b: bpe.Tokenizer, n_free: int) -> list[tup
 
 
 @each_kind
-@settings(max_examples=12)
+@examples(12)
 @given(
     first=corpora(), second=corpora(), n_first=st.integers(0, 15), n_second=st.integers(0, 25), free=st.integers(0, 30)
 )
@@ -126,7 +126,7 @@ def test_the_combination_is_that_of_the_naive_twin(
 
 
 @each_kind
-@settings(max_examples=5)
+@examples(5)
 @given(first=corpora(), second=corpora(), n_first=st.integers(0, 15), n_second=st.integers(0, 25))
 def test_texts_become_the_tokens_of_a_with_some_joined(
     kind: str, first: dict[str, int], second: dict[str, int], n_first: int, n_second: int

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from options import from_reference_options
 from peers import Peer
@@ -47,7 +47,7 @@ def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
 # Truncating and extending ---------------------------------------------------------------------------------------------
 
 
-@examples(20)
+@examples(8)
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40))
 def test_truncating_and_extending_equal_training(words: dict[str, int], most: int, more: int) -> None:
     """Truncating gives the same tokenizer as training to that size, and extending gives the larger one again."""
@@ -56,7 +56,7 @@ def test_truncating_and_extending_equal_training(words: dict[str, int], most: in
 
 
 @each_kind
-@settings(max_examples=8)
+@examples(8)
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40), tie_break=st.sampled_from(TIE_BREAKS))
 def test_truncating_and_extending_equal_training_for_every_model(
     kind: str, tie_break: str, words: dict[str, int], most: int, more: int
@@ -218,7 +218,7 @@ def plain_best(rows: list[list[int]], counts: list[int], refused: set[tuple[int,
     return min(((-count, pair) for pair, count in pairs.items() if pair not in refused), default=None)
 
 
-@examples(60)
+@examples(25)
 @given(tok=any_tokenizers(), words=st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9)))
 def test_extending_merges_the_ids_that_encoding_gives(tok: bpe.Tokenizer, words: dict[str, int]) -> None:
     """Every new merge is of the most frequent pair of adjacent ids, and the longer tokenizer encodes accordingly."""
@@ -520,7 +520,7 @@ def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
     )
 
 
-@examples(60)
+@examples(25)
 @given(spec=vocabularies())
 def test_unreachable_tokens_are_those_that_no_word_encodes_to(spec: TokenizerSpec) -> None:
     """Encodes every word of one letter up to 20 long, of two up to 10, and of two and one unknown up to 7."""

@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import fails
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peers import Peer
+from strategies import examples
 
 import bpe
 from bpe.cli import main
@@ -59,7 +60,7 @@ def theirs(tok: bpe.Tokenizer, tmp_path_factory) -> tokenizers.Tokenizer:
     return tokenizers.Tokenizer.from_file(str(path))
 
 
-@settings(max_examples=50)
+@examples(25)
 @given(TOKENS, TOKENS, st.sampled_from(NORMALIZERS), st.lists(TEXTS, max_size=4))
 def test_ids_are_those_of_tokenizers(tmp_path_factory, special, added, normalizer, texts):
     added = [name for name in added if name not in special]
