@@ -19,6 +19,7 @@ import sysconfig
 import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import Cython
 import numpy
@@ -81,8 +82,10 @@ def compile_args(module: str = "") -> list[str]:
     """Flags for the C compiler, GCC or Clang.
 
     Without debug information (-g0) unless CFLAGS asks for it: it takes a twentieth of the time, most of the size, and
-    contains paths, so that builds in two folders differ.
+    contains paths, so that builds in two folders differ. clang-cl, on Windows, has other names for some flags.
     """
+    if sys.platform == "win32":
+        return ["/Od"] if SWITCHES["DEBUG"] else ["/clang:-O3", "-Wno-unused-function"]
     if SANITIZERS:
         return ["-O1", "-g1", "-fno-omit-frame-pointer", f"-fsanitize={SANITIZERS}"]
     if SWITCHES["DEBUG"]:
@@ -187,6 +190,20 @@ class PackSources(sdist):
         return path
 
 
+def use_clang(compiler: Any) -> None:
+    """Have setuptools call clang-cl on Windows: Microsoft's own compiler lacks vectors and 128-bit integers."""
+    command = shutil.which("clang-cl")
+    if command is None:
+        sys.exit(
+            "bpe needs clang-cl on Windows: install LLVM (winget install LLVM.LLVM) beside the build tools of Visual "
+            "Studio, and have LLVM's folder bin on the PATH"
+        )
+    if not compiler.initialized:
+        compiler.initialize()
+    compiler.cc = command
+    compiler.compile_options = [option for option in compiler.compile_options if option != "/GL"]  # Clang has none
+
+
 class BuildKernels(build_ext):
     """Checks the compiler first, translates the kernels to C, and compiles those that are older than their sources.
 
@@ -202,8 +219,11 @@ class BuildKernels(build_ext):
 
     def build_extensions(self) -> None:
         """Compile, once setuptools has chosen the compiler."""
+        if self.compiler.compiler_type == "msvc":
+            use_clang(self.compiler)
         if not compiled():
-            self.check_compiler()
+            if self.compiler.compiler_type != "msvc":
+                self.check_compiler()
             translate(self.extensions)
         super().build_extensions()
 
@@ -265,8 +285,6 @@ def translate(modules: list[Extension]) -> None:
 
 
 if __name__ == "__main__":  # cythonize starts processes, which on some systems import this file
-    if sys.platform == "win32":
-        sys.exit("bpe does not support Windows, where it has never been tested; use Linux, macOS or WSL")
     setup(
         ext_modules=extensions(),
         cmdclass={"build_ext": BuildKernels, "sdist": PackSources},

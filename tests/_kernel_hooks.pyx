@@ -11,7 +11,7 @@ from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get
 from bpe.encode._batch cimport EncodeJob
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, filter_allows_split
-from bpe.encode._word_cache cimport REPLACING, Cache, Line, SharedWordTable, open_front
+from bpe.encode._word_cache cimport REPLACING, Cache, Line, SharedWordTable, free_lines, open_front
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair, pair_hash
 from bpe.merge._merger cimport Merger
@@ -148,7 +148,7 @@ def pieces_without_key(bytes text, list sizes):
         start[i], end[i] = 0, sizes[i]
     open_front(&cache, 0)
     bpe_look_up(&run, cache.front, cache.front_shift, &found)
-    free(cache.front)
+    free_lines(cache.front)
     return [longer[i] for i in range(found.n_longer)]
 
 

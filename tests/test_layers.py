@@ -67,7 +67,7 @@ PARTS = {"_engine", "_decoder", "_offset_encoder", "_merge_tree"}
 MOST_FILES = 24
 KINDS = (".py", ".pyi", ".pyx", ".pxd", ".h")
 #: Packages outside this one that a kernel may import.
-FOR_KERNELS = {"numpy", "libc", "posix", "cython", "cpython", "os", "sys", "threading"}
+FOR_KERNELS = {"numpy", "libc", "cython", "cpython", "os", "sys", "threading"}  # not posix: bpe/base/_system.h
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ when `stopped` is set.
 from threading import get_ident, main_thread
 
 from bpe.base._atomic cimport load
-from bpe.base._clock cimport read_clock
+from bpe.base._system cimport read_clock
 from cpython.exc cimport PyErr_CheckSignals
 
 cdef Py_ssize_t poll_interval = 1 << 22          # ids between two polls

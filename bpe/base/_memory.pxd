@@ -12,8 +12,8 @@ cdef extern from *:
     #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
     #error "bpe's tables pack bytes little-endian; this machine is big-endian"
     #endif
-    #if !defined(__GNUC__)
-    #error "bpe needs GCC or Clang"
+    #if !defined(__GNUC__) && !defined(__clang__)
+    #error "bpe needs GCC or Clang (on Windows clang-cl)"
     #endif
     /* The asm: else a function that only prefetches is one without effect, and calls of it are dropped. */
     #define bpe_prefetch(address) ({ __builtin_prefetch(address); __asm__ volatile(""); })

@@ -133,13 +133,11 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove this target's temporary files whose writers have died. Does nothing on file systems without `flock`."""
+    """Remove this target's temporary files whose writers have died. Does nothing on file systems without locks."""
     _remove_leftovers(Path(os.path.realpath(path)))
 
 
 def _remove_leftovers(target: Path) -> None:
-    if fcntl is None:
-        return
     pattern = re.compile(re.escape(_make_prefix(target)) + r"[0-9a-f]{16}\.tmp")
     with ignore_system_errors():
         for name in os.listdir(target.parent):
@@ -150,6 +148,9 @@ def _remove_leftovers(target: Path) -> None:
 def _remove_if_unlocked(path: Path) -> None:
     """Remove a temporary file that no process has locked."""
     with ignore_system_errors():  # locked, removed by another process, or a file system without locks: leave it
+        if fcntl is None:  # Windows removes no file that is open
+            path.unlink()
+            return
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -31,6 +31,7 @@ from bpe.base._aho_corasick cimport Finder
 from bpe.base._atomic cimport load, store
 from bpe.base._json cimport JsonReader, next_byte
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
+from bpe.base._system cimport close_descriptor, get_file_state, open_file, read_bytes_at, set_errno
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport is_utf8
 from bpe.corpus._csv_rows cimport EMPTY_ROW, RowCursor, open_rows
@@ -38,15 +39,9 @@ from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
-from posix.unistd cimport close, pread
 
 cdef extern from "Python.h":
     object PyUnicode_EncodeFSDefault(str name)             # as `os.fsencode`, which takes ten times as long
-
-cdef extern from "bpe/corpus/_open_file.h" nogil:
-    int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
-    int bpe_get_state(int file, Py_ssize_t* size, int64_t* modified)
-    void set_errno "bpe_set_errno"(int code)
 
 cdef enum:
     WINDOW_BYTES = 4096       # before a block's end that are searched for a split point first
@@ -224,7 +219,7 @@ cdef class FileReader:
         self.file = NULL
         while self.open_files != NULL:
             file, self.open_files = self.open_files, self.open_files.next
-            close(file.descriptor)
+            close_descriptor(file.descriptor)
             free(file)
 
     @property
@@ -345,7 +340,7 @@ cdef int replace_buffer(FileBlock block, Py_ssize_t size, Py_ssize_t kept) excep
 cdef int fail(FileReader reader, FileBlock block, OpenFile* unread_file, error) except -1:
     """Raise the error of a block, whose file it leaves unread, or NULL, and stop the reader."""
     if unread_file != NULL and block.file == NULL:
-        close(unread_file.descriptor)
+        close_descriptor(unread_file.descriptor)
     error.block_of_reader = id(reader), block.index
     with nogil:
         with reader.lock:
@@ -519,7 +514,7 @@ cdef int open_next(FileReader reader) except -1 nogil:
     cdef OpenFile* file = <OpenFile*>check_allocated(calloc(1, sizeof(OpenFile)), 1, b"open file")
     cdef int code
     file.unit_index = reader.unit_index
-    file.descriptor = bpe_open_file(reader.paths[file.unit_index], &file.size, &file.modified)
+    file.descriptor = open_file(reader.paths[file.unit_index], &file.size, &file.modified)
     if file.descriptor < 0:
         code = errno
         free(file)
@@ -544,7 +539,7 @@ cdef int open_small(FileReader reader, FileBlock block, OpenFile* file) except -
     cdef int code
     memset(file, 0, sizeof(OpenFile))
     file.unit_index = block.unit_index
-    file.descriptor = bpe_open_file(reader.paths[file.unit_index], &file.size, &file.modified)
+    file.descriptor = open_file(reader.paths[file.unit_index], &file.size, &file.modified)
     if file.descriptor < 0:
         code = errno
         with gil:
@@ -578,7 +573,7 @@ cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file, Py_ssize_
     cdef bint is_changed = False
     if block.file == NULL:
         is_changed = has_changed(file, size)
-        close(file.descriptor)
+        close_descriptor(file.descriptor)
         return is_changed
     with reader.lock:
         file.n_unread -= 1
@@ -591,7 +586,7 @@ cdef bint end_read(FileReader reader, FileBlock block, OpenFile* file, Py_ssize_
 cdef void leave_unread(FileReader reader, FileBlock block, OpenFile* file) noexcept nogil:
     """Note that a block will not be read, for want of memory."""
     if block.file == NULL:
-        close(file.descriptor)
+        close_descriptor(file.descriptor)
         return
     with reader.lock:
         file.n_unread -= 1
@@ -600,7 +595,7 @@ cdef void leave_unread(FileReader reader, FileBlock block, OpenFile* file) noexc
 cdef bint has_changed(const OpenFile* file, Py_ssize_t* size) noexcept nogil:
     """Whether a file has another size, which is given, or time than when it was opened."""
     cdef int64_t modified = 0
-    return bpe_get_state(file.descriptor, size, &modified) < 0 or size[0] != file.size or modified != file.modified
+    return get_file_state(file.descriptor, size, &modified) < 0 or size[0] != file.size or modified != file.modified
 
 
 cdef void close_file(FileReader reader, OpenFile* file) noexcept nogil:
@@ -611,7 +606,7 @@ cdef void close_file(FileReader reader, OpenFile* file) noexcept nogil:
     link[0] = file.next
     if reader.file == file:
         reader.file = NULL
-    close(file.descriptor)
+    close_descriptor(file.descriptor)
     free(file)
 
 
@@ -703,7 +698,7 @@ cdef Py_ssize_t fill(OpenFile* file, byte_t* out, Py_ssize_t size, Py_ssize_t of
     """Read `size` bytes of a file from an offset on; returns their number, and `errno` says why they are fewer."""
     cdef Py_ssize_t n_filled = 0, n_new
     while n_filled < size:
-        n_new = pread(file.descriptor, out + n_filled, size - n_filled, offset + n_filled)
+        n_new = read_bytes_at(file.descriptor, out + n_filled, size - n_filled, offset + n_filled)
         if n_new == 0:
             set_errno(0)                                   # the file ends
             return n_filled

@@ -8,25 +8,18 @@ to get it back from a busy thread.
 import numpy as np
 
 from bpe.base._atomic cimport fetch_add
-from bpe.base._clock cimport read_clock
 from bpe.base._interrupts cimport Watch, begin_long_watch, check_signals, poll
 from bpe.base._memory cimport check_allocated
+from bpe.base._system cimport close_descriptor, is_regular, open_file, read_bytes_at, read_clock, read_stamp
 from bpe.base._types cimport byte_t
 from bpe.corpus._file_reader cimport MAY_BE_JSON, MAY_BE_OTHER, SAMPLE_BYTES, Beginning, classify_beginning
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr
-from posix.stat cimport S_ISREG, stat, struct_stat
-from posix.unistd cimport close, pread
 
 cdef extern from "Python.h":
     object PyUnicode_EncodeFSDefault(str name)             # as `os.fsencode`, which takes ten times as long
-
-cdef extern from "bpe/corpus/_open_file.h" nogil:
-    int bpe_open_file(const char* path, Py_ssize_t* size, int64_t* modified)   # the descriptor; -1, and `errno`
-    # The time is that of the last change; -1 for an error.
-    int bpe_read_stamp(const char* path, int64_t* size, int64_t* seconds, int64_t* nanoseconds)
 
 cdef enum:
     UNKNOWN_SIZE = -1
@@ -89,7 +82,7 @@ cdef class FileMeasurer:
         cdef size_t i
         with nogil:
             for i in range(self.n_files):
-                known_rows[i] = bpe_read_stamp(self.paths[i], &rows[i, 0], &rows[i, 1], &rows[i, 2]) == 0
+                known_rows[i] = read_stamp(self.paths[i], &rows[i, 0], &rows[i, 1], &rows[i, 2]) == 0
                 if read_clock() > next_check:
                     next_check += check_seconds
                     check_signals()
@@ -113,20 +106,19 @@ cdef int64_t measure_file(const char* path, byte_t* may_be_records) noexcept nog
     Nothing but a regular file is opened: opening a pipe for a moment would end the wait of its writer.
     """
     cdef byte_t first_bytes[SAMPLE_BYTES]
-    cdef struct_stat status
     cdef Py_ssize_t size, n_read
     cdef int64_t modified
     cdef Beginning beginning
     cdef int descriptor
-    if stat(path, &status) < 0 or not S_ISREG(status.st_mode):
+    if not is_regular(path):
         return UNKNOWN_SIZE
-    descriptor = bpe_open_file(path, &size, &modified)
+    descriptor = open_file(path, &size, &modified)
     if descriptor < 0:
         return UNKNOWN_SIZE
-    n_read = pread(descriptor, first_bytes, SAMPLE_BYTES, 0)
+    n_read = read_bytes_at(descriptor, first_bytes, SAMPLE_BYTES, 0)
     while n_read < 0 and errno == EINTR:
-        n_read = pread(descriptor, first_bytes, SAMPLE_BYTES, 0)
-    close(descriptor)
+        n_read = read_bytes_at(descriptor, first_bytes, SAMPLE_BYTES, 0)
+    close_descriptor(descriptor)
     if n_read < 0 or memchr(first_bytes, 0, n_read) != NULL:
         return UNKNOWN_SIZE
     beginning = classify_beginning(first_bytes, n_read)

@@ -56,6 +56,8 @@ _MAX_JOURNAL_BYTES = 1 << 30
 _LOCK_NAME = ".bpe-lock"
 _TEMPORARY_NAME = re.compile(r"\..+\.bpe-[0-9a-f]{16}\.tmp")
 _MAX_LISTED_NAMES = 3
+#: The number of Windows's error for a file that another process has open.
+_SHARING_VIOLATION = 32
 #: The arguments, and the command's options, that the recorded options have another name for.
 _ARGUMENT_NAMES = {
     "shuffle": "seed (--shuffle)",
@@ -87,16 +89,30 @@ def lock_folder(out: Path) -> Iterator[None]:
     if out.exists() and not out.is_dir():
         raise ValueError(f"the output {out} is a file; shards go to a folder: name another with -o, or remove the file")
     out.mkdir(parents=True, exist_ok=True)
-    if fcntl is None:
-        yield
-        return
-    descriptor = _lock(out)
+    descriptor = _lock(out) if fcntl is not None else _lock_on_windows(out)
     try:
         yield
     finally:
         with ignore_system_errors():
             os.unlink(out / _LOCK_NAME)  # while the lock is held: see `_lock`
         os.close(descriptor)
+
+
+def _make_busy_error(out: Path) -> ValueError:
+    return ValueError(f"another process is writing to {out}; wait until it ends, or name another folder")
+
+
+def _lock_on_windows(out: Path) -> int:
+    """Lock the folder by a file that the system removes with its descriptor, which is returned, and nobody before."""
+    path, removed_at_close = out / _LOCK_NAME, getattr(os, "O_TEMPORARY", 0)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # there after a crash of the machine; one that is open is not removed
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | removed_at_close, 0o666)
+    except OSError as error:
+        if isinstance(error, FileExistsError) or getattr(error, "winerror", None) == _SHARING_VIOLATION:
+            raise _make_busy_error(out) from None
+        raise
 
 
 def _lock(out: Path) -> int:
@@ -108,9 +124,7 @@ def _lock(out: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise ValueError(
-                f"another process is writing to {out}; wait until it ends, or name another folder"
-            ) from None
+            raise _make_busy_error(out) from None
         except OSError as error:  # a file system without locks
             raise_if_of_signal_handler(error)
             return descriptor
@@ -170,7 +184,7 @@ class Journal:
         elif not self._resume(out, disposable_names):
             self._remove_attempt(out, disposable_names)
             self._write()
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
 
     def _write(self) -> None:
         """Write the header and the steps."""

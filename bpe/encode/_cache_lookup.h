@@ -20,8 +20,15 @@ typedef struct {
     uint64_t values[4];
 } bpe_line;
 
-/* Cache lines, not initialized; free() frees them. */
+/* Cache lines, not initialized; bpe_free_lines frees them. */
+#if defined(_WIN32)
+#include <malloc.h>
+static inline bpe_line *bpe_new_lines(size_t n) { return _aligned_malloc(n * sizeof(bpe_line), sizeof(bpe_line)); }
+static inline void bpe_free_lines(bpe_line *lines) { _aligned_free(lines); }
+#else
 static inline bpe_line *bpe_new_lines(size_t n) { return aligned_alloc(sizeof(bpe_line), n * sizeof(bpe_line)); }
+static inline void bpe_free_lines(bpe_line *lines) { free(lines); }
+#endif
 
 /* Pieces of one text to look up: piece i is text[start[i] .. end[i]), and 8 bytes from its start are readable. */
 typedef struct {

@@ -20,6 +20,7 @@ from bpe.base._atomic cimport load, store
 from bpe.base._interrupts cimport poll
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._ordered_output cimport OrderedIds
+from bpe.base._system cimport sleep
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport is_utf8
 from bpe.corpus._content_hash cimport hash_content
@@ -32,7 +33,6 @@ from bpe.encode._workspace cimport Workspace, prepare_output
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
-from posix.unistd cimport usleep
 
 
 cdef struct BlockText:        # the text of a block, and its documents
@@ -312,7 +312,7 @@ cdef class BlockJob(EncodeJob):
         if self.output is None or self.output.target is None:
             return 0
         while load(&self.output.n_waiting) > MAX_WAITING_IDS and not load(&self.is_over):
-            usleep(WAIT_MICROSECONDS)
+            sleep(WAIT_MICROSECONDS)
             poll(&workspace.scratch.watch, 0)
         return 0
 

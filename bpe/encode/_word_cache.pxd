@@ -35,6 +35,7 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
         uint64_t keys[4]
         uint64_t values[4]
     Line* new_lines "bpe_new_lines"(size_t n)
+    void free_lines "bpe_free_lines"(Line* lines)
     const uint64_t SHORT_KEY_FACTOR "BPE_SHORT_KEY_FACTOR"
 
 cdef extern from *:

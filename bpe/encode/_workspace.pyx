@@ -7,7 +7,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport end_watch
 from bpe.base._memory cimport check_allocated
 from bpe.encode._chunk cimport Chunk, Feed
-from bpe.encode._word_cache cimport SharedWordTable, empty_front, open_front
+from bpe.encode._word_cache cimport SharedWordTable, empty_front, free_lines, open_front
 from bpe.merge._merging cimport free_scratch
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -31,8 +31,8 @@ cdef class Workspace:
         end_watch(&self.scratch.watch)
 
     def __dealloc__(self):
-        free(self.cache.front)
-        free(self.inner_cache.front)
+        free_lines(self.cache.front)
+        free_lines(self.inner_cache.front)
         free_scratch(&self.scratch)
         free(self.chunk)
         free(self.feed)

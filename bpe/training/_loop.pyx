@@ -11,7 +11,7 @@ rule; under `first`, a pair's first position moves only when its count falls.
 
 import numpy as np
 
-from bpe.base._clock cimport read_clock
+from bpe.base._system cimport read_clock
 from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport check_allocated, grow_array
 from bpe.base._types cimport NO_TOKEN, byte_t, count_t, token_t

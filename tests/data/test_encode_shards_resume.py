@@ -320,6 +320,24 @@ def test_two_processes_cannot_write_to_one_folder(begun, tokenizer):
     encode_shards(open_sources(paths), tokenizer, out, shard_size=1500)
 
 
+@pytest.mark.parametrize(("winerror", "error_type"), [(32, ValueError), (5, PermissionError)])
+def test_a_folder_is_locked_on_windows(tmp_path, monkeypatch, winerror, error_type):
+    monkeypatch.setattr(journal, "fcntl", None)
+    with journal.lock_folder(tmp_path / "out"):
+        assert (tmp_path / "out" / ".bpe-lock").exists()
+    assert read_files(tmp_path / "out") == {}
+    refusal = PermissionError(errno.EACCES, "Access is denied")
+    refusal.winerror = winerror  # type: ignore[attr-defined]
+
+    def refuse(path):
+        raise refusal
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        with pytest.raises(error_type), journal.lock_folder(tmp_path / "out"):
+            pass
+
+
 def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch, small_groups):
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 5000)
     paths = write_corpus(tmp_path / "c", make_texts(15, 200))

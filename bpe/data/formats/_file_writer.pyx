@@ -21,6 +21,7 @@ from bpe.base._crc32 cimport add_crc32, combine_crcs, move_crc_back
 from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport check_allocated
 from bpe.base._ordered_output cimport IdTarget
+from bpe.base._system cimport begin_sync, mapping_step, unmap, write_bytes_at
 from bpe.base._team cimport Team, count_parts
 from bpe.base._types cimport byte_t, token_t
 from cpython.pythread cimport (
@@ -31,55 +32,52 @@ from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
-from posix.stat cimport fstat, struct_stat
-from posix.types cimport off_t
 
 cdef extern from *:
     """
-    #include <fcntl.h>
-    #include <sys/mman.h>
-    #include <unistd.h>
-    #ifdef __linux__
-    #include <sys/vfs.h>
-    #endif
-    #ifndef MADV_POPULATE_WRITE
-    #define MADV_POPULATE_WRITE 23
-    #endif
-
     static Py_ssize_t bpe_take_next(Py_ssize_t *next) { return __atomic_fetch_add(next, 1, __ATOMIC_RELAXED); }
 
     static void bpe_add_bits(uint32_t *bits, uint32_t more) { __atomic_fetch_or(bits, more, __ATOMIC_RELAXED); }
 
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #include <sys/stat.h>
+    #include <sys/vfs.h>
+    #include <unistd.h>
+    #ifndef MADV_POPULATE_WRITE
+    #define MADV_POPULATE_WRITE 23
+    #endif
+
     /* Whether a file is in memory, on tmpfs. */
     static int bpe_is_on_tmpfs(int file) {
-    #ifdef __linux__
         struct statfs status;
         return fstatfs(file, &status) == 0 && status.f_type == 0x01021994;
-    #else
-        (void)file;
-        return 0;
-    #endif
+    }
+
+    /* Make a file at least `size` bytes large; whether it is. One thread at a time; `ShardFile.sync` cuts off what is
+     * too much. */
+    static int bpe_extend_file(int file, int64_t size) {
+        struct stat status;
+        return fstat(file, &status) == 0 && (status.st_size >= size || ftruncate(file, size) == 0);
     }
 
     /* Map bytes of a file, from a page's beginning on; NULL if that is not possible. */
-    static uint8_t *bpe_map_file(int file, off_t start, size_t n) {
+    static uint8_t *bpe_map_to_write(int file, int64_t start, size_t n) {
         void *pages = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, file, start);
         return pages == MAP_FAILED ? NULL : pages;
     }
 
     /* Have memory for all bytes of mapped pages; whether there is. */
     static int bpe_populate(void *pages, size_t n) { return madvise(pages, n, MADV_POPULATE_WRITE) == 0; }
-
-    /* Begin to write bytes of a file to the disk, or wait for that where it cannot be begun only. An error is that of
-     * the file's last `fsync`, too. */
-    static void bpe_begin_sync(int file, off_t start, off_t n) {
-    #ifdef __linux__
-        sync_file_range(file, start, n, SYNC_FILE_RANGE_WRITE);
-    #else
-        (void)start, (void)n;
-        fsync(file);
-    #endif
+    #else                                                   /* no tmpfs: nothing is mapped */
+    static int bpe_is_on_tmpfs(int file) { (void)file; return 0; }
+    static int bpe_extend_file(int file, int64_t size) { (void)file, (void)size; return 0; }
+    static uint8_t *bpe_map_to_write(int file, int64_t start, size_t n) {
+        (void)file, (void)start, (void)n;
+        return NULL;
     }
+    static int bpe_populate(void *pages, size_t n) { (void)pages, (void)n; return 0; }
+    #endif
 
     /* Narrow n ids to 16 bits; return the bits that any of them has. */
     static uint32_t bpe_narrow_ids(uint16_t *out, const uint32_t *ids, size_t n) {
@@ -99,14 +97,11 @@ cdef extern from *:
     Py_ssize_t take_next "bpe_take_next"(Py_ssize_t* next) nogil
     void add_bits "bpe_add_bits"(uint32_t* bits, uint32_t more) nogil
     bint is_on_tmpfs "bpe_is_on_tmpfs"(int file) nogil
-    byte_t* map_file "bpe_map_file"(int file, off_t start, size_t n) nogil
+    bint extend_file "bpe_extend_file"(int file, int64_t size) nogil
+    byte_t* map_to_write "bpe_map_to_write"(int file, int64_t start, size_t n) nogil
     bint populate "bpe_populate"(void* pages, size_t n) nogil
-    void begin_sync "bpe_begin_sync"(int file, off_t start, off_t n) nogil
     uint32_t narrow_ids "bpe_narrow_ids"(uint16_t* out, const uint32_t* ids, size_t n) nogil
     uint32_t gather_bits "bpe_gather_bits"(const uint32_t* ids, size_t n) nogil
-    ssize_t pwrite(int file, const void* data, size_t n, off_t position) nogil
-    int ftruncate(int file, off_t size) nogil
-    int munmap(void* address, size_t length) nogil
 
 cdef enum:
     PIECE_BYTES = 1 << 19     # of the file: a piece stays in a core's cache while it is converted, summed and written
@@ -115,7 +110,7 @@ cdef enum:
     N_WINDOWS = 8
     SYNC_BYTES = 1 << 24      # after which the system begins to write a target's bytes to the disk
 
-cdef Py_ssize_t PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+cdef Py_ssize_t PAGE_BYTES = mapping_step()
 
 
 def find_document_ends(const int64_t[::1] lengths not None, int64_t first=0):
@@ -224,7 +219,7 @@ cdef void close_output(Output* output) noexcept:
     cdef int i
     for i in range(N_WINDOWS):
         if output.windows[i].pages != NULL:
-            munmap(output.windows[i].pages, WINDOW_BYTES)
+            unmap(output.windows[i].pages, WINDOW_BYTES)
             output.windows[i].pages = NULL
     if output.lock != NULL:
         PyThread_free_lock(output.lock)
@@ -303,8 +298,8 @@ cdef byte_t* map_piece(Output* output, Piece piece) noexcept nogil:
     cdef Py_ssize_t lead = offset % PAGE_BYTES
     cdef byte_t* pages = NULL
     PyThread_acquire_lock(output.lock, WAIT_LOCK)
-    if window.pages == NULL and extend_file(output, start + WINDOW_BYTES):
-        window.pages, window.start = map_file(output.file, start, WINDOW_BYTES), start
+    if window.pages == NULL and extend_file(output.file, start + WINDOW_BYTES):
+        window.pages, window.start = map_to_write(output.file, start, WINDOW_BYTES), start
         window.n_left = start + WINDOW_BYTES - max(start, output.start)
     if window.pages != NULL and window.start == start:
         pages = window.pages + offset
@@ -312,15 +307,6 @@ cdef byte_t* map_piece(Output* output, Piece piece) noexcept nogil:
     if pages != NULL and not populate(pages - lead, lead + piece.size):
         return NULL
     return pages
-
-
-cdef bint extend_file(Output* output, int64_t size) noexcept nogil:
-    """Make the file at least `size` bytes large, while holding the lock; False if it cannot be.
-
-    `ShardFile.sync` cuts off what is too much.
-    """
-    cdef struct_stat status
-    return fstat(output.file, &status) == 0 and (status.st_size >= size or ftruncate(output.file, size) == 0)
 
 
 cdef void finish_piece(Output* output, Piece piece) noexcept nogil:
@@ -335,16 +321,16 @@ cdef void finish_piece(Output* output, Piece piece) noexcept nogil:
             unused, window.pages = window.pages, NULL
     PyThread_release_lock(output.lock)
     if unused != NULL:
-        munmap(unused, WINDOW_BYTES)
+        unmap(unused, WINDOW_BYTES)
 
 
 cdef int write_whole(Output* output, const byte_t* data, Piece piece) except -1 nogil:
     """Write all bytes of a piece, unless another thread has met an error."""
-    cdef ssize_t n_written
+    cdef Py_ssize_t n_written
     PyThread_acquire_lock(output.lock, WAIT_LOCK)
     try:
         while piece.size and not load(&output.error):
-            n_written = pwrite(output.file, data, piece.size, piece.start)
+            n_written = write_bytes_at(output.file, data, piece.size, piece.start)
             if n_written >= 0:
                 data += n_written
                 piece.start += n_written

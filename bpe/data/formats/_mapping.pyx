@@ -7,14 +7,9 @@ more files than that; Linux allows 65,530 mappings.
 
 import os
 
+from bpe.base._system cimport map_to_read, mapping_step, unmap
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.errno cimport ENOMEM, errno
-
-cdef extern from "sys/mman.h" nogil:
-    void* MAP_FAILED
-    int MAP_SHARED, PROT_READ
-    void* mmap(void* address, size_t length, int protection, int flags, int file, size_t offset)
-    int munmap(void* address, size_t length)
 
 
 cdef class FileMapping:
@@ -28,20 +23,18 @@ cdef class FileMapping:
 
     def __cinit__(self, int file, size_t start, size_t size):
         """Map `size` bytes, at least 1, from byte `start` of an open file; OSError if the system refuses."""
-        cdef size_t page = os.sysconf("SC_PAGESIZE")
         if size == 0 or size > (<size_t>-1 >> 1) or start > (<size_t>-1 >> 1) - size:
             raise ValueError(f"{size} bytes from {start} on cannot be mapped; there must be at least one")
-        self.lead = start % page
+        self.lead = start % mapping_step()
         self.length = self.lead + size
-        self.memory = mmap(NULL, self.length, PROT_READ, MAP_SHARED, file, start - self.lead)
-        if self.memory == MAP_FAILED:
-            self.memory = NULL
+        self.memory = map_to_read(file, start - self.lead, self.length)
+        if self.memory == NULL:
             advice = "; see sysctl vm.max_map_count: a shard takes two or three mappings" if errno == ENOMEM else ""
             raise OSError(errno, os.strerror(errno) + advice)
 
     def __dealloc__(self):
         if self.memory != NULL:
-            munmap(self.memory, self.length)
+            unmap(self.memory, self.length)
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyBuffer_FillInfo(buffer, self, <char*>self.memory + self.lead, self.length - self.lead, 1, flags)
