@@ -66,7 +66,10 @@ cdef int parse_level(name) except -1:
 
 
 cdef int check_processor() except -1:
-    """Refuse to run where instructions are missing that the compiler was allowed to use in all kernels."""
+    """Refuse to run where instructions are missing that the compiler was allowed to use in all kernels.
+
+    This module itself is compiled with -O1 (`LIGHT` in setup.py), which has not put them into its initialization.
+    """
     missing = missing_instructions().decode()
     if missing:
         raise ImportError(f"they are compiled for processors with {missing}, which this one lacks")
