@@ -7,8 +7,7 @@ the kernels rely on. The files, in the order in which a call uses them:
   `_cpu.pyx` (`_levels.h`, `_vectors.h`) the vector level of all kernels;
 - `utf8.py` over `_utf8.pyx` (`_transcode.h`, `_utf8.h`): str and bytes as valid UTF-8; `offsets.py`: offsets;
 - `threads.py`, `_team.pyx`, `_interrupts.pyx`: threads per call, jobs split into parts, Ctrl-C in long calls, with
-  `_atomic.pxd`, a number that several threads share;
-- `_system.pxd` (`_system.h`) files and time, by the same calls on all systems;
+  `_atomic.pxd`, a number that several threads share; `_system.pxd` (`_system.h`) files and time on all systems;
 - `forks.py` locks and cached properties that a forked process can use;
 - `_memory.pxd` growing arrays and hashes, `_ids.pxd` growing arrays of ids, `_pages.pxd` large pages;
 - `_ordered_output.pyx`, `_result_pool.pyx`, `_id_array.pyx`: the ids of several threads in one array, and its memory;
