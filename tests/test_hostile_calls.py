@@ -140,6 +140,7 @@ def test_threads_on_one_tokenizer(call: Callable[[Path], object], tmp_path: Path
         assert list(pool.map(call, folders[:-1])) == [expected] * THREADS
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file may be left to the collector
 @each_call
 def test_interrupts_at_any_moment(call: Callable[[Path], object], tmp_path: Path) -> None:
     """KeyboardInterrupt is raised where a function of the package begins; the same call then gives its result."""

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import warnings
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -69,6 +70,7 @@ def test_tests_of_a_wheel_exist(settings: dict[str, Any]) -> None:
 def test_the_conda_recipe_agrees_with_pyproject(settings: dict[str, Any]) -> None:
     lines = [line.strip(" -") for line in (ROOT / "packaging/conda/recipe.yaml").read_text().splitlines()]
     needed = [*settings["build-system"]["requires"], *settings["project"]["dependencies"]]
+    needed = [item for item in needed if "sys_platform" not in item]  # the recipe leaves out Windows
     assert [item for item in needed if item.replace(">=", " >=") not in lines] == []
     assert f'version: "{bpe.__version__}"' in lines
     assert f'summary: "{settings["project"]["description"]}"' in lines
@@ -100,7 +102,9 @@ def build(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of distutils, if another test had imported Python's own
+        specification.loader.exec_module(module)
     return module
 
 
