@@ -121,7 +121,7 @@ def test_a_missing_compiler_is_noticed_first(build: ModuleType, monkeypatch: pyt
     """Before Cython translates anything, which takes a minute; the message says what to install."""
     monkeypatch.setattr(build, "compiled", lambda: False)
     monkeypatch.setattr(build, "translate", lambda _: pytest.fail("translated first"))
-    command = make_command(build, SimpleNamespace(compiler_so=["/nowhere/cc"]))
+    command = make_command(build, SimpleNamespace(compiler_type="unix", compiler_so=["/nowhere/cc"]))
     said = r"there is no C compiler: '/nowhere/cc' is not found\.(.|\n)* apt-get install gcc python3-dev\n"
     with pytest.raises(SystemExit, match=said):
         command.build_extensions()
@@ -131,7 +131,7 @@ def test_missing_headers_of_python_are_noticed_first(
     build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(build.sysconfig, "get_path", lambda _: str(tmp_path))
-    command = make_command(build, SimpleNamespace(compiler_so=[sys.executable]))
+    command = make_command(build, SimpleNamespace(compiler_type="unix", compiler_so=[sys.executable]))
     with pytest.raises(SystemExit, match=r"lacks Python\.h: the headers of this Python are not installed") as error:
         command.check_compiler()
     assert str(tmp_path) in str(error.value)
@@ -143,14 +143,14 @@ def test_an_unsuitable_compiler_is_noticed_first(build: ModuleType) -> None:
 
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         pytest.skip("needs the headers of this Python")
-    command = make_command(build, SimpleNamespace(compiler_so=[sys.executable], compile=compile_))
+    command = make_command(build, SimpleNamespace(compiler_type="unix", compiler_so=[sys.executable], compile=compile_))
     with pytest.raises(SystemExit, match=r"cannot compile them \(command failed\); they need GCC or Clang"):
         command.check_compiler()
 
 
 def test_kernels_that_are_compiled_need_no_compiler(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "compiled", lambda: True)
-    command = make_command(build, SimpleNamespace(compiler_so=["/nowhere/cc"]))
+    command = make_command(build, SimpleNamespace(compiler_type="unix", compiler_so=["/nowhere/cc"]))
     command.extensions = []
     command.build_extensions()
 
