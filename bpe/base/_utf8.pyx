@@ -145,7 +145,7 @@ def read_bytes(file not None, Py_ssize_t size):
 
     Clearing new memory 4 KB at a time can take longer than reading: for 5.6 MB, 3.9 ms in all, here 1.3.
     """
-    cdef Py_ssize_t n = 0, n_read
+    cdef Py_ssize_t n = 0, n_read = 0
     cdef bytes data = PyBytes_FromStringAndSize(NULL, size)
     ask_for_huge_pages(PyBytes_AS_STRING(data), size)
     with PyMemoryView_FromMemory(PyBytes_AS_STRING(data), size, PyBUF_WRITE) as memory:

@@ -160,11 +160,12 @@ cdef class Encoder:
             with gil:
                 build_split_filter(self)
             splits = get_splits(self)
+        if splits == NULL:
+            splits = &no_splits
         if get_state(workspace.cache.table) != CURRENT:
             replace_table(self, workspace)
         fill_chunk(
-            chunk, feed, &no_splits if splits == NULL else splits, &workspace.cache,
-            select_cache(self.piece_encoder, workspace, INNER),
+            chunk, feed, splits, &workspace.cache, select_cache(self.piece_encoder, workspace, INNER),
         )
         if chunk.n == 0 and chunk.n_fragment_ends == 0:
             return False
@@ -535,7 +536,9 @@ cdef const SplitTables* get_text_split_tables(Encoder encoder) noexcept nogil:
             except MemoryError:
                 return NULL
     splits = get_splits(encoder)
-    return NULL if splits.bits == NULL else splits
+    if splits.bits == NULL:
+        return NULL
+    return splits
 
 
 # The word table -------------------------------------------------------------------------------------------------------

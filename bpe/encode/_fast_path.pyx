@@ -368,7 +368,9 @@ cdef inline const SplitTables* choose_splits(
         return NULL
     build_split_filter(encoder)
     splits = get_splits(encoder)
-    return NULL if splits.bits == NULL else splits
+    if splits.bits == NULL:
+        return NULL
+    return splits
 
 
 cdef bint append_tiny(
