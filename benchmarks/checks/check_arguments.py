@@ -292,7 +292,10 @@ def attack(door: Door, rng: random.Random, folder: Path) -> str:
         finally:
             depth -= 1
 
-    arguments, options = spoil(door.make_arguments(), rng, call_again, folder)
+    try:
+        arguments, options = spoil(door.make_arguments(), rng, call_again, folder)
+    except ModuleNotFoundError:  # a package that valid arguments need
+        return ""
     try:
         finish(door.call(*arguments, **options))
     except (HookError, MemoryError, SystemExit):
