@@ -33,7 +33,16 @@ from bpe.encode.texts import (
     make_template_arrays,
     write_into,
 )
-from bpe.errors import as_format_error, check_choice, check_int, check_iterable, describe, pluralize, short_repr
+from bpe.errors import (
+    as_format_error,
+    check_choice,
+    check_int,
+    check_iterable,
+    check_path,
+    describe,
+    pluralize,
+    short_repr,
+)
 from bpe.vocab.spec import TokenizerSpec, check_spec, limit_time
 from bpe.vocab.special_names import find_bos_token, find_eos_token, resolve_token
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
@@ -1480,11 +1489,11 @@ class Tokenizer(_fast_path.FastKernels):
         """
         from bpe.formats.loading import load_spec
 
-        spec = load_spec(path, format)
+        spec = load_spec(check_path(path), format)
         if timeout is not None:
             spec = limit_time(spec, timeout)
         memory = _resolve_cache_memory(cache_memory)
-        with as_format_error(os.fspath(path)):  # the file's parts may not fit together
+        with as_format_error(check_path(path)):  # the file's parts may not fit together
             return cls(spec, cache_memory=memory)
 
     @classmethod

@@ -13,7 +13,7 @@ from pathlib import Path
 from bpe.base.atomic_files import atomic_write
 from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, get_log
+from bpe.errors import FormatError, check_path, get_log
 from bpe.formats import huggingface
 from bpe.formats.configuration import find_template_name, read_chat_templates, write_chat_templates
 from bpe.formats.huggingface.expressible import has_all_bytes
@@ -94,7 +94,7 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
 
     """
     format_ = get_format(choose_format(path) if format is None else format)
-    name = Path(os.fspath(path)).name.lower()
+    name = Path(check_path(path)).name.lower()
     for ending, description, formats in _NAME_ENDINGS:
         if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
             raise ValueError(
@@ -108,7 +108,7 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
 
 def _check_json_name(path: str | os.PathLike[str]) -> None:
     """Raise ValueError for a file name that belongs to another format than tokenizer.json."""
-    name = Path(os.fspath(path)).name.lower()
+    name = Path(check_path(path)).name.lower()
     if name in (VOCAB_JSON, MERGES_TXT):
         description, fix = "half of GPT-2's pair of files", "name it tokenizer.json"
     elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
@@ -124,7 +124,7 @@ def choose_format(path: str | os.PathLike[str]) -> str:
     >>> choose_format("cl100k_base.tiktoken"), choose_format("out/tekken.json"), choose_format("tokenizer.json")
     ('tiktoken', 'tekken', 'huggingface')
     """
-    name = Path(os.fspath(path)).name.lower()
+    name = Path(check_path(path)).name.lower()
     if name == TIKTOKEN_MODEL:
         return "tiktoken"
     return next((formats[0] for ending, _, formats in _NAME_ENDINGS if name.endswith(ending)), "huggingface")
