@@ -14,7 +14,7 @@ from typing import Any
 
 from bpe.compat._rows import Row
 from bpe.encode.offsets import count_spaces_around
-from bpe.errors import check_int, describe
+from bpe.errors import check_int, check_str, describe
 
 Offsets = tuple[int, int]
 #: (tokens, offsets, word ids) of a sequence, one entry for each id.
@@ -466,7 +466,7 @@ class Encoding(Row):
             ValueError: for another direction, or a stride that is not less than `max_length`.
 
         """
-        if direction not in ("left", "right"):
+        if check_str("direction", direction) not in ("left", "right"):
             raise ValueError(f"Invalid truncation direction value : {direction}")
         max_tokens, stride = check_int("max_length", max_length, 0), check_int("stride", stride, 0)
         length = len(self)
@@ -510,7 +510,7 @@ class Encoding(Row):
             ValueError: for another direction.
 
         """
-        if direction not in ("left", "right"):
+        if check_str("direction", direction) not in ("left", "right"):
             raise ValueError(f"Unknown side: `{direction}`. Use `left` or `right`")
         padding = (check_int("length", length, 0), direction, pad_id, pad_type_id, pad_token)
         if self.resolved is None and self.padding is None:

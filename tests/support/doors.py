@@ -466,7 +466,7 @@ def _make_view_doors(inputs: Inputs) -> dict[str, Door]:
         "bpe.report.Playground": Door(start_playground, lambda: give(tok, "127.0.0.1", 0)),
         "bpe.show.views.TokenView.text": Door(view.text, lambda: give(colour=True)),
         "bpe.show.views.TokenView.html": Door(view.html, give),
-        "bpe.show.views.MergeSteps.html": Door(steps.html, give),
+        "bpe.show.views.MergeSteps.html": Door(steps.html, give, changes=True),  # class names differ
     }
 
 
