@@ -1,4 +1,4 @@
-"""Decoding: copying the bytes of tokens one after the other.
+"""Decoding copies the bytes of tokens one after the other.
 
 A token of at most 15 bytes is copied as 16 bytes, one load and one store of a vector whatever its length; the next
 token's copy overwrites the surplus. The length of the result is estimated from a sample of the tokens, and the result
