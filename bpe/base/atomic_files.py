@@ -62,12 +62,9 @@ class AtomicFile:
 
     def __init__(self, path: str | os.PathLike[str], *, follow: bool = True, in_clean_folder: bool = False) -> None:
         self._shown_path = check_path(path)
-        self._target = Path(os.path.realpath(self._shown_path) if follow else self._shown_path)
-        target_status = _read_status(self._target)
+        self._target, target_status = _find_target(self._shown_path, follow=follow)
         if target_status is not None and not stat.S_ISREG(target_status.st_mode):
             raise OSError(f"{self._target} is not a regular file; an atomic write can replace only regular files")
-        if not self._target.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(self._target.parent))
         if not in_clean_folder:
             _remove_leftovers(self._target)
         mode = 0o666 if target_status is None else target_status.st_mode & 0o600
@@ -134,7 +131,24 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
     """Remove this target's temporary files whose writers have died. Does nothing on file systems without locks."""
-    _remove_leftovers(Path(os.path.realpath(path)))
+    _remove_leftovers(_find_target(os.fspath(path))[0])
+
+
+def _find_target(path: str, *, follow: bool = True) -> tuple[Path, os.stat_result | None]:
+    """Find the file that a path stands for, and its status, as `_read_status` does.
+
+    Each call of the system may wait for the GIL, so that the folders on the way are not read for links.
+    """
+    target = Path(path) if os.path.isabs(path) else Path(os.getcwd(), path)  # the working folder may change
+    try:
+        status = target.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return target, None
+    if not stat.S_ISLNK(status.st_mode):
+        return target, status
+    if follow:
+        target = Path(os.path.realpath(path))
+    return target, _read_status(target)
 
 
 def _remove_leftovers(target: Path) -> None:
@@ -172,8 +186,13 @@ def _create_temporary(target: Path, mode: int, shown_path: str) -> tuple[str, in
     """Create and lock a temporary file for a target; returns (its path, its descriptor)."""
     while True:
         temporary_path = str(target.parent / f"{_make_prefix(target)}{os.urandom(8).hex()}.tmp")
-        with _name_target_in_errors(shown_path):
-            descriptor = os.open(temporary_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        try:
+            with _name_target_in_errors(shown_path):
+                descriptor = os.open(temporary_path, flags, mode)
+        except (FileNotFoundError, NotADirectoryError):
+            reason = "the folder does not exist; make it first"
+            raise FileNotFoundError(errno.ENOENT, reason, str(target.parent)) from None
         if _try_lock(descriptor):
             return temporary_path, descriptor
         os.close(descriptor)

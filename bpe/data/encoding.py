@@ -262,10 +262,10 @@ class _ShardJob:
                 with_hashes=plan.validation > 0,
                 unexpected_names=find_unexpected_names(self._tokenizer, plan.bos_eos, plan.allowed, sources.separators),
                 before_block=writer.check,  # an error of the writer ends the encoding
-                size_divisor=8 if plan.format.has_row_groups else 1,
+                size_divisor=4 if plan.format.has_row_groups else 1,
             ).encode(
-                # Of 8 threads 3 encode, since compressing takes about twice as long.
-                -(-3 * threads // 8) if plan.format.compresses else threads,
+                # Of 8 threads 5 encode, since compressing takes about as long.
+                -(-5 * threads // 8) if plan.format.compresses else threads,
                 lambda: None if writer.is_writing() else output.open_target(),
             )
             with closing(groups):

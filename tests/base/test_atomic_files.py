@@ -18,7 +18,7 @@ import pytest
 
 import bpe
 from bpe.base import atomic_files as atomic
-from bpe.base.atomic_files import atomic_write, remove_leftovers
+from bpe.base.atomic_files import AtomicFile, atomic_write, remove_leftovers
 from bpe.count.spilling import Spill
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permission bits and flock are POSIX")
@@ -111,6 +111,28 @@ def test_symbolic_links_are_followed(tmp_path: Path) -> None:
             assert temporary(tmp_path / "folder")
         assert (tmp_path / "folder" / "file").read_bytes() == content
     assert (tmp_path / "link").is_symlink()
+
+
+def test_the_folder_stays_that_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working folder may change, and a link to a folder is followed before `..`."""
+    for name in ("real/folder", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "folder")
+    monkeypatch.chdir(tmp_path)
+    with atomic_write("file") as file, atomic_write("link/../file") as other_file:
+        monkeypatch.chdir(tmp_path / "other")
+        file.write(b"1")
+        other_file.write(b"2")
+    assert [(tmp_path / name).read_bytes() for name in ("file", "real/file")] == [b"1", b"2"]
+    assert os.listdir(tmp_path / "other") == []
+
+
+@pytest.mark.parametrize("name", ["gone/file", "file/file", "dangling"])
+def test_the_folder_must_exist(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to(tmp_path / "gone" / "file")
+    with pytest.raises(FileNotFoundError, match=r"the folder does not exist; make it first: .*(gone|file)'"):
+        AtomicFile(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["x" * 240, "x" * 250 + ".json", "語" * 85, "x" * 229, "x" * 230, "-", ".a", "a\nb"])

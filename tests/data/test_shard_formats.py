@@ -7,6 +7,8 @@ import json
 import os
 import random
 import struct
+import threading
+import time
 import tracemalloc
 import zlib
 from collections import Counter
@@ -33,7 +35,7 @@ from bpe.data.formats import SHARD_FORMATS, columns, dolma, megatron
 from bpe.data.formats._file_writer import write_at
 from bpe.data.formats._value_ranks import rank_values
 from bpe.data.formats.files import ONE_THREAD, WriterThreads
-from bpe.data.formats.shard_format import ShardInfo
+from bpe.data.formats.shard_format import ShardInfo, ShardWriter
 from bpe.errors import FormatError
 
 NEEDS_ARROW = ("parquet", "arrow")
@@ -770,3 +772,86 @@ def test_ids_of_texts_have_a_dictionary_and_few_random_ones_none(tmp_path: Path)
         column = pq.read_metadata(tmp_path / f"{name}.parquet").row_group(0).column(0)
         assert column.has_dictionary_page == (name == "text")
         assert (column.compression, column.num_values) == ("ZSTD", 3000)
+
+
+def write_row_groups(folder: Path, format_name: str, threads: WriterThreads, n_groups: int) -> ShardWriter:
+    """Begin a shard with documents that are a row group each."""
+    return add_row_groups(
+        SHARD_FORMATS[format_name].open_writer(folder, "x", np.dtype("<i4"), threads=threads), n_groups
+    )
+
+
+def add_row_groups(writer: ShardWriter, n_groups: int) -> ShardWriter:
+    for i in range(n_groups):
+        writer.write(np.arange(i, i + 50, dtype=np.uint32), np.array([50]))
+    return writer
+
+
+@pytest.mark.parametrize("format_name", NEEDS_ARROW)
+def test_row_groups_are_in_order_whichever_is_encoded_first(
+    format_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skip_without_arrow(format_name)
+    monkeypatch.setattr(columns, "_GROUP_TOKENS", 50)
+    writer_class = {"parquet": columns.ParquetWriter, "arrow": columns.ArrowWriter}[format_name]
+    encode, contents = writer_class._encode, []
+
+    def encode_even_ones_later(writer: Any, row_group: Any) -> Any:
+        time.sleep(0.01 * (row_group.number % 3 == 0))
+        return encode(writer, row_group)
+
+    for n_workers in (0, 4):
+        with Workers(n_workers) as workers:
+            threads = WriterThreads(workers=workers) if n_workers else ONE_THREAD
+            (file,) = write_row_groups(tmp_path, format_name, threads, 30).finish()
+        contents.append((tmp_path / file.name).read_bytes())
+        monkeypatch.setattr(writer_class, "_encode", encode_even_ones_later)
+    assert contents[0] == contents[1]
+
+
+def test_a_discarded_shard_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its descriptor may be another file's by then."""
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(columns, "_GROUP_TOKENS", 50)
+    begun, may_end = threading.Event(), threading.Event()
+    encode, written = columns.ParquetWriter._encode, []
+
+    def encode_slowly(writer: Any, row_group: Any) -> Any:
+        begun.set()
+        may_end.wait()
+        return encode(writer, row_group)
+
+    monkeypatch.setattr(columns.ParquetWriter, "_encode", encode_slowly)
+    monkeypatch.setattr(columns.ParquetWriter, "_write_encoded", lambda _, encoded: written.append(encoded))
+    with Workers(2) as workers:
+        writer = write_row_groups(tmp_path, "parquet", WriterThreads(workers=workers), 2)
+        begun.wait()
+        writer.discard()
+        may_end.set()
+    assert written == []
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("n_workers", [0, 3])
+def test_an_error_of_a_row_group_is_raised_and_nothing_more_is_written(
+    n_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(columns, "_GROUP_TOKENS", 50)
+    written = []
+
+    def write_encoded(_: Any, encoded: Any) -> None:
+        written.append(encoded)
+        if len(written) == 3:
+            raise OSError(28, "No space left on device", "x.parquet")
+
+    monkeypatch.setattr(columns.ParquetWriter, "_write_encoded", write_encoded)
+    with Workers(n_workers) as workers:
+        threads = WriterThreads(workers=workers) if n_workers else ONE_THREAD
+        writer = write_row_groups(tmp_path, "parquet", threads, 0)
+        try:
+            with pytest.raises(OSError, match="No space left"):
+                add_row_groups(writer, 20).finish()
+        finally:
+            writer.discard()
+    assert len(written) == 3

@@ -105,6 +105,7 @@ cdef extern from *:
 
 cdef enum:
     PIECE_BYTES = 1 << 19     # of the file: a piece stays in a core's cache while it is converted, summed and written
+    MIN_PIECES = 2            # for each thread: waking a helper takes as long as writing half a piece
     MIN_MAPPING_THREADS = 4
     WINDOW_BYTES = 1 << 23    # of a mapping; a multiple of PIECE_BYTES, and of pages
     N_WINDOWS = 8
@@ -181,7 +182,7 @@ def write_at(
         output=&output, n_bytes=size, data=&data[0], crcs=NULL, next_piece=0, bits=0,
         n_pieces=(position + size - 1) // PIECE_BYTES - position // PIECE_BYTES + 1,
     )
-    cdef int parts = count_parts(team.size, job.n_pieces)
+    cdef int parts = count_parts(team.size, job.n_pieces // MIN_PIECES)
     open_output(&output, file, position, narrows, max_id, parts)
     job.crcs = <uint32_t*>malloc(job.n_pieces * sizeof(uint32_t))
     try:

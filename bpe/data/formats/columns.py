@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,8 +91,9 @@ class _RowGroupColumn:
 
 @dataclass(frozen=True, slots=True)
 class _RowGroup:
-    """The documents of a row group: their lengths, and the numbers of each column, in several arrays."""
+    """The documents of a row group, by its number: their lengths, and the numbers of each column, in several arrays."""
 
+    number: int
     lengths: list[NDArray[np.int64]]
     columns: list[list[NDArray[Any]]]
 
@@ -143,13 +145,15 @@ class _PyArrowFile:
 class ColumnWriter(ShardWriter):
     """Writes a shard: gathers the documents of a row group, which a thread of `threads` encodes meanwhile.
 
-    Row groups are written in order, and few are in memory at once.
+    Row groups are written in order, each by a thread that has encoded one, and few are in memory at once.
     """
 
     takes_targets = False
 
     def __init__(self, shard_format: ShardFormat, folder: Path, *args: Any, masks: bool, **options: Any) -> None:
         self._columns: list[_RowGroupColumn] = []
+        self._encoded: dict[int, Any] = {}  # row groups that are not written, by their number
+        self._file_lock, self._is_discarded = RLock(), False  # an interrupt may leave it locked by this thread
         pa = load_pyarrow(f"writing {shard_format.name}")
         super().__init__(shard_format, folder, *args, masks=masks, **options)
         types = {IDS_COLUMN: self._dtype} | ({MASK_COLUMN: np.dtype("u1")} if masks else {})
@@ -157,7 +161,8 @@ class ColumnWriter(ShardWriter):
         self._columns = [_RowGroupColumn(folder, dtype) for dtype in types.values()]
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
         self._n_rows, self._group_end = 0, 0
-        self._encoding: deque[tuple[int, Outcome[Any]]] = deque()  # row groups: their ids, and what they become
+        self._encoding: deque[tuple[int, Outcome[None]]] = deque()  # row groups: the number of their ids, their end
+        self._n_groups = self._n_written_groups = 0
         self._start()
 
     def _start(self) -> None:
@@ -173,6 +178,9 @@ class ColumnWriter(ShardWriter):
 
     def discard(self) -> None:
         """Remove the temporary files."""
+        with self._file_lock:
+            self._is_discarded = True
+            self._encoded.clear()
         for column in self._columns:
             column.discard()
         super().discard()
@@ -208,25 +216,38 @@ class ColumnWriter(ShardWriter):
             column.keep()
 
     def _end_group(self) -> None:
-        """Have the gathered documents encoded, and write row groups that were before."""
+        """Have the gathered documents encoded and written, and wait until few are left."""
         n_ids = self._columns[0].length
-        row_group = _RowGroup(self._lengths, [column.take() for column in self._columns])
+        row_group = _RowGroup(self._n_groups, self._lengths, [column.take() for column in self._columns])
         self._lengths, self._n_rows = [], 0
+        self._n_groups += 1
         workers = self._threads.workers
         max_ids = 0 if workers is None else (workers.size + 1) * _GROUP_TOKENS
-        self._write_groups(max_ids - n_ids)
-        self._encoding.append((n_ids, self._threads.submit(self._encode, row_group)))
-        self._write_groups(max_ids)
+        self._wait_for_groups(max_ids - n_ids)
+        self._encoding.append((n_ids, self._threads.submit(self._encode_and_write, row_group)))
+        self._wait_for_groups(max_ids)
 
-    def _write_groups(self, max_ids: int) -> None:
-        """Write the first row groups, until those that are left have at most `max_ids` ids."""
+    def _wait_for_groups(self, max_ids: int) -> None:
+        """Wait for the first row groups, until those that are left have at most `max_ids` ids."""
         while self._encoding and sum(n_ids for n_ids, _ in self._encoding) > max_ids:
-            self._write_encoded(self._encoding.popleft()[1].result())
+            self._encoding.popleft()[1].result()
+
+    def _encode_and_write(self, row_group: _RowGroup) -> None:
+        """Encode a row group, and write all that are next in the file, unless another thread does so."""
+        self._encoded[row_group.number] = self._encode(row_group)
+        while self._n_written_groups in self._encoded and self._file_lock.acquire(blocking=False):
+            try:
+                encoded = self._encoded.pop(self._n_written_groups, None)
+                if encoded is not None and not self._is_discarded:
+                    self._write_encoded(encoded)
+                    self._n_written_groups += 1  # not after an error: nothing more is written then
+            finally:
+                self._file_lock.release()
 
     def _make_headers(self) -> list[bytes]:
         if self._n_rows:
             self._end_group()
-        self._write_groups(-1)
+        self._wait_for_groups(-1)
         return [b""]
 
 
@@ -283,9 +304,10 @@ class ArrowWriter(ColumnWriter):
         """Remove the temporary files."""
         if self._output is not None:
             self._output.discarded = True
+        super().discard()
+        if self._output is not None:
             with suppress(ValueError), ignore_system_errors():
                 self._writer.close()  # else it closes itself later, and reports errors that nobody can handle
-        super().discard()
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

@@ -148,7 +148,8 @@ def _convert_ids(dtype: np.dtype[Any]) -> dict[str, Any]:
 
 def check_ids(ids: NDArray[Any], dtype: np.dtype[Any]) -> None:
     """Raise ValueError for negative integers, and those that an integer dtype cannot hold."""
-    smallest, largest, max_id = int(ids.min(initial=0)), int(ids.max(initial=0)), int(np.iinfo(dtype).max)
+    smallest = int(ids.min(initial=0)) if ids.dtype.kind != "u" else 0
+    largest, max_id = int(ids.max(initial=0)), int(np.iinfo(dtype).max)
     if smallest < 0 or largest > max_id:
         bad_id = smallest if smallest < 0 else largest
         raise make_id_error(bad_id, dtype.name, max_id)

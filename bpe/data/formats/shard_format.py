@@ -52,7 +52,7 @@ class ShardFormat:
         mask_suffix: the end of the name of the file with loss masks; "" where the main file has them.
         header_size: the size in bytes of the header of each file, which has counts and is written last.
         has_row_groups: whether documents are gathered to row groups, which several threads encode.
-        compresses: whether row groups are compressed, which takes twice the time of encoding texts.
+        compresses: whether row groups are compressed, which takes about as long as encoding texts.
         end_of_text_sides: whether the format by convention has the end-of-text id (before, after) each document.
 
     """
