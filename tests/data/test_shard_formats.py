@@ -34,7 +34,7 @@ from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards
 from bpe.data.formats import SHARD_FORMATS, columns, dolma, megatron
 from bpe.data.formats._file_writer import write_at
 from bpe.data.formats._value_ranks import rank_values
-from bpe.data.formats.files import ONE_THREAD, WriterThreads
+from bpe.data.formats.files import ONE_THREAD, Spool, WriterThreads
 from bpe.data.formats.shard_format import ShardInfo, ShardWriter
 from bpe.errors import FormatError
 
@@ -676,6 +676,19 @@ def test_a_damaged_manifest_is_refused(values: Any, message: str, tmp_path: Path
     (tmp_path / "manifest.json").write_bytes(b"{")
     with pytest.raises(ValueError, match=r"manifest\.json.*it is not JSON"):
         Manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize("n", [0, 10, (1 << 17) - 1, 1 << 17, 200_000])
+def test_numbers_come_back_from_memory_and_from_a_file(n: int, tmp_path: Path) -> None:
+    numbers = np.arange(n) * 3
+    with Spool(tmp_path, "<i8") as spool, Spool(None, "<i8") as other_spool:
+        for part in np.array_split(numbers, 3):
+            spool.append(part)
+            other_spool.append(part)
+        for _ in range(2):
+            assert np.array_equal(np.concatenate([[0], *spool.read_pieces()])[1:], numbers)
+        mapped = other_spool.map_numbers()
+    assert np.array_equal(mapped, numbers)
 
 
 # Pages of Parquet -----------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ PIECE_BYTES = 1 << 19
 #: Each time a file has grown by this many bytes, the system begins to write them to the disk, so that the wait at its
 #: end is short.
 SYNC_BYTES = 16 << 20
+_MAX_SPOOL_MEMORY = 1 << 20
 _NO_HELPERS = Team(1)
 
 
@@ -159,18 +160,20 @@ def check_ids(ids: NDArray[Any], dtype: np.dtype[Any]) -> None:
 
 
 class Spool:
-    """Numbers in an unnamed temporary file: written once, then read in order, without keeping all in memory.
+    """Numbers that are written once, then read in order, without keeping all in memory.
 
-    Without a folder, the file is in the system's folder for temporary files.
+    More than 1 MB of them are in an unnamed temporary file: without a folder, in the system's folder for such files.
     """
 
     def __init__(self, folder: Path | None, dtype: str) -> None:
-        from tempfile import TemporaryFile, gettempdir  # here, since it imports every compression: 5 ms
+        from tempfile import SpooledTemporaryFile, gettempdir  # here, since it imports every compression: 5 ms
 
         folder = Path(gettempdir()) if folder is None else folder
         self.dtype = np.dtype(dtype)
         self.length = 0
-        self._file: IO[bytes] = TemporaryFile(dir=folder, prefix=".bpe-")  # noqa: SIM115 (close() closes it)
+        self._file: IO[bytes] = SpooledTemporaryFile(  # noqa: SIM115 (close() closes it)
+            max_size=_MAX_SPOOL_MEMORY, dir=str(folder), prefix=".bpe-"
+        )
         self._folder = folder
 
     def __enter__(self) -> Spool:  # noqa: PYI034 (Self needs Python 3.11)
@@ -198,10 +201,11 @@ class Spool:
         """Map all numbers into memory. The file ends as if discarded; its content lives as long as the array."""
         try:
             with _name_folder_in_errors(self._folder):
-                self._file.flush()
                 if not self.length:
                     return np.empty(0, dtype=self.dtype)
-                mapping = FileMapping(self._file.fileno(), 0, self.length * self.dtype.itemsize)
+                descriptor = self._file.fileno()  # moves what is in memory to a file
+                self._file.flush()
+                mapping = FileMapping(descriptor, 0, self.length * self.dtype.itemsize)
                 return np.frombuffer(mapping.view(), dtype=self.dtype)
         finally:
             self.discard()
