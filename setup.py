@@ -17,9 +17,40 @@ import shutil
 import sys
 import sysconfig
 import tarfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+#: What compiling needs. pip installs it from pyproject.toml, where it stands too, unless --no-build-isolation is given.
+BUILD_REQUIREMENTS = ("setuptools>=77", "cython>=3.1", "numpy>=2.0")
+
+
+def check_build_requirements() -> None:
+    """Exit with what to install if a package that compiling needs is missing or too old."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(digits) for digits in re.findall(r"\d+", text)[:2]]
+
+    problems = []
+    for requirement in BUILD_REQUIREMENTS:
+        name, oldest = requirement.split(">=")
+        try:
+            installed = version(name)
+        except PackageNotFoundError:
+            problems.append(f"{name} is not installed")
+            continue
+        if numbers(installed) < numbers(oldest):
+            problems.append(f"{name} is {installed}")
+    if problems:
+        command = " ".join(f"'{requirement}'" for requirement in BUILD_REQUIREMENTS)
+        sys.exit(
+            f"The kernels of bpe need {', '.join(BUILD_REQUIREMENTS)} to be compiled, but {', '.join(problems)}. Leave "
+            f"out --no-build-isolation, so that pip installs them for the build, or run: pip install {command}"
+        )
+
+
+check_build_requirements()  # first: the names imported below are not in older versions
 
 import Cython
 import numpy

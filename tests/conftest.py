@@ -66,11 +66,13 @@ def without_waiting_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def in_an_empty_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run the tests in an empty folder, so that processes which they start import the installed package."""
-    before = Path.cwd()
-    os.chdir(tmp_path_factory.mktemp("in_an_empty_folder"))
-    yield
-    os.chdir(before)
+    """Run the tests in an empty folder; processes that they start import the same `bpe`, installed or this folder's."""
+    root, package = Path(__file__).resolve().parents[1], Path(bpe.__file__).resolve().parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("in_an_empty_folder"))
+        if package.parent == root:
+            patch.setenv("PYTHONPATH", str(root), prepend=os.pathsep)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,35 @@ def test_actions_of_workflows_are_pinned() -> None:
     ] == []
 
 
+def test_a_warning_is_an_error_in_tests_and_none_in_plugins(tmp_path: Path) -> None:
+    """pytest-benchmark and pytest-asyncio warn when pytest starts, pytest-benchmark of the workers."""
+    (tmp_path / "pytest_loud.py").write_text("import warnings\ndef pytest_configure(): warnings.warn('of a plugin')\n")
+    test = "import warnings\ndef test_silent(): pass\ndef test_loud(): warnings.warn('of a test')\n"
+    (tmp_path / "test_two.py").write_text(test)
+    options = ["-c", str(ROOT / "pyproject.toml"), "-n", "0", "-p", "no:cacheprovider", "-p", "pytest_loud"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path / "test_two.py")],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.search(r"FAILED .*::test_loud - UserWarning: of a test\n.* 1 failed, 1 passed", ran.stdout), ran.stdout
+
+
+def test_no_source_of_a_kernel_begins_with_an_encoding() -> None:
+    """Cython takes "decoding: text", in a docstring too, for the declaration of an encoding that does not exist."""
+    sources = [path for folder in ("bpe", "tests") for path in (ROOT / folder).rglob("*.p[yx][xd]")]
+    assert sources
+    wrong = {}
+    for path in sources:
+        first_lines = b"\n".join(path.read_bytes().split(b"\n")[:2])
+        if found := re.search(rb"coding[:=]\s*([-\w.]+)", first_lines):
+            wrong[path.name] = found[1]
+    assert wrong == {}
+
+
 # setup.py -------------------------------------------------------------------------------------------------------------
 
 
@@ -115,6 +144,38 @@ def make_command(build: ModuleType, compiler: object) -> Any:
     command = build.BuildKernels(Distribution())
     command.compiler = compiler
     return command
+
+
+def test_what_compiling_needs_is_what_pip_installs(build: ModuleType, settings: dict[str, Any]) -> None:
+    assert list(build.BUILD_REQUIREMENTS) == settings["build-system"]["requires"]
+
+
+@pytest.mark.parametrize(
+    ("installed", "problem"),
+    [
+        ({"cython": "3.0.12"}, "cython is 3.0.12"),
+        ({"numpy": "1.26.4", "setuptools": "65.5.0"}, "setuptools is 65.5.0, numpy is 1.26.4"),
+        ({"cython": None}, "cython is not installed"),
+        ({"cython": "3.1.0a1", "numpy": "2.0rc1", "setuptools": "77"}, None),
+        ({"cython": "4.0", "numpy": "10.0", "setuptools": "100.1.2"}, None),
+    ],
+    ids=["cython", "two", "none", "oldest", "later"],
+)
+def test_versions_that_cannot_compile_are_named(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None], problem: str | None
+) -> None:
+    def find_version(name: str) -> str:
+        found = installed.get(name, "99.9")
+        if found is None:
+            raise build.PackageNotFoundError
+        return found
+
+    monkeypatch.setattr(build, "version", find_version)
+    if problem is None:
+        build.check_build_requirements()
+        return
+    with pytest.raises(SystemExit, match=rf", but {problem}\. Leave out --no-build-isolation.* 'cython>=3\.1'"):
+        build.check_build_requirements()
 
 
 def test_a_missing_compiler_is_noticed_first(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

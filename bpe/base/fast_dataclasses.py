@@ -43,8 +43,8 @@ class _Field:
 class _Table:
     """What the methods of a class need to know of it, found at the first use."""
 
-    def __init__(self, cls: type, declared_fields: dict[str, _Field], options: dict[str, Any], kw_only: bool) -> None:
-        self.cls, self.declared_fields, self.options, self.kw_only = cls, declared_fields, options, kw_only
+    def __init__(self, cls: type, declared_fields: dict[str, _Field], options: dict[str, bool]) -> None:
+        self.cls, self.declared_fields, self.options = cls, declared_fields, options
 
     @cached_property
     def fields(self) -> dict[str, _Field]:
@@ -59,7 +59,7 @@ class _Table:
                 record_field = self.declared_fields.get(name) or _Field(
                     **{} if default is _MISSING else {"default": default}
                 )
-                fields_by_name[name] = record_field.set_declaration(name, kind, self.kw_only)
+                fields_by_name[name] = record_field.set_declaration(name, kind, self.options["kw_only"])
         return fields_by_name
 
     @cached_property
@@ -208,7 +208,7 @@ def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, kw_
             setattr(cls, name, record_field.settings["default"])
         else:
             delattr(cls, name)
-    cls._record = _Table(cls, declared_fields, {"frozen": frozen, "eq": eq}, kw_only)
+    cls._record = _Table(cls, declared_fields, {"frozen": frozen, "eq": eq, "kw_only": kw_only})
     compare_methods = {"__eq__": _equals, "__hash__": _hash if frozen else None} if eq else {}
     for name, method in (_METHODS | compare_methods | (_FROZEN_METHODS if frozen else {})).items():
         if class_attributes.get(name) is None:

@@ -316,11 +316,11 @@ cdef class WordTable:
     cdef int grow_slots(self, int doublings) except -1 nogil:
         cdef size_t i, index, n_larger = self.words.n_slots << doublings
         cdef int shift = self.words.shift - doublings
-        cdef bint frequent
+        cdef int rare
         cdef Slot* slots = <Slot*>check_allocated(allocate_zeroed(n_larger * sizeof(Slot)), n_larger, SLOTS_NAME)
-        for frequent in (True, False):                     # frequent words first, so that they get their first slot
+        for rare in range(2):                              # frequent words first, so that they get their first slot
             for i in range(self.words.n_slots):
-                if self.words.slots[i].key.hi != 0 and (self.words.slots[i].count >= FREQUENT_COUNT) == frequent:
+                if self.words.slots[i].key.hi != 0 and (self.words.slots[i].count < FREQUENT_COUNT) == rare:
                     index = hash_key(self.words.slots[i].key) >> shift
                     while slots[index].key.hi != 0:
                         index = (index + 1) & (n_larger - 1)

@@ -390,7 +390,7 @@ cdef class TokenTally(Visitor):
     def end(self):
         """Let go of the buffer, after all ids or after an error."""
         self.n_texts = 0
-        self.buffer = self.starts = self.sizes = None
+        self.buffer, self.starts, self.sizes = None, None, None
         start_text(self, 0)
 
     def add(self, const uint32_t[::1] ids, const int64_t[::1] offsets, const uint32_t[::1] sizes):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -446,9 +447,15 @@ def test_a_process_that_waits_ends_with_sigterm(tmp_path, tokenizer_file):
     os.mkfifo(tmp_path / "pipe")
     argv = [sys.executable, "-m", "bpe", "encode", str(tmp_path / "pipe"), "-t", tokenizer_file, "--format", "native"]
     with subprocess.Popen([*argv, "-o", str(tmp_path / "shards")], stderr=subprocess.PIPE, text=True) as running:
-        with open(tmp_path / "pipe", "wb"):  # it is open on the other side now
-            running.send_signal(signal.SIGTERM)
-            assert running.wait(timeout=120) == 143
+        pipe = None
+        while pipe is None:  # until it is open on the other side
+            assert running.poll() is None
+            with suppress(OSError):
+                pipe = os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK)
+            time.sleep(0.01)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(timeout=120) == 143
+        os.close(pipe)
         assert running.stderr.read().startswith("bpe: ended by SIGTERM: 0 shards finished")
 
 
