@@ -8,6 +8,7 @@ from bpe.base._memory cimport INLINE_BYTES, hash_bytes, hash_key, load_key
 from bpe.base._team cimport MAX_PARTS, Team
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, get_code_units
+from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.encode._batch cimport EncodeJob
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, filter_allows_split
@@ -184,6 +185,29 @@ def work_alternated(EncodeJob job, int n):
             found |= job.encode_next(workspace, buffers)
     for workspace, _ in threads:
         job.finish(workspace)
+
+
+cdef Py_ssize_t find_any_split(void* context, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+    return end
+
+
+def read_after_close(FileReader reader not None):
+    """Have a reader give out all of its blocks, close it, and read them: the texts."""
+    cdef FileBlock block
+    cdef bint has_block = True
+    cdef list blocks = [], texts = []
+    while has_block:
+        block = FileBlock()
+        with nogil:
+            has_block = reader.give_out(block, find_any_split, NULL)
+        if has_block:
+            blocks.append(block)
+    reader.close()
+    for block in blocks:
+        with nogil:
+            reader.read(block)
+        texts.append(bytes(block.buffer)[:block.n])
+    return texts
 
 
 def utf8(str text):

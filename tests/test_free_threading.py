@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checks import load_check
+from shared_objects import CASES
+from shared_objects import texts as make_texts
 
 import bpe
 
@@ -51,7 +52,7 @@ def run(job: Callable[[int], None]) -> None:
 
 
 def texts(seed: int, count: int) -> list[str]:
-    made: list[str] = load_check("shared_objects").texts(seed, count)
+    made: list[str] = make_texts(seed, count)
     return made
 
 
@@ -90,7 +91,7 @@ def test_eight_trainings_at_once() -> None:
 @pytest.mark.parametrize("name", OBJECTS)
 def test_eight_threads_share_an_object(name: str, tmp_path: Path) -> None:
     """Each result is one that some order of the calls gives, and in the end nothing is lost."""
-    shared = load_check("shared_objects").CASES[name](tmp_path)
+    shared = CASES[name](tmp_path)
 
     def job(number: int) -> None:
         chosen = random.Random(number)

@@ -1,4 +1,4 @@
-"""A few of the mutated files that check_mutations.py of benchmarks/checks makes, and text that no pattern matches."""
+"""A few of the changes of files and states that `benchmarks/checks` makes, and text that no pattern matches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from checks import load_check
 from conftest import only_errors_logged
 
 import bpe
@@ -33,6 +34,13 @@ def test_damaged_files_of_every_format_are_refused_or_read():
         found = loaded("check_damaged").check(25, 1)
     assert {form for form in FORMATS if form != "tiktoken"} | {"compat"} == set(found)
     assert all(number < 25 for number in found.values()), found
+
+
+def test_changed_states_are_refused_or_read_correctly():
+    states = load_check("check_states")
+    found = {kind: states.check(kind, 15, 1) for kind in states.KINDS}
+    assert {kind: faults for kind, (_, faults) in found.items() if faults} == {}
+    assert all(n_accepted < 15 for n_accepted, _ in found.values()), found
 
 
 def test_text_between_matches_logs_a_warning_or_raises(caplog):

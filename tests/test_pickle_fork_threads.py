@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checks import FOLDER
+import sharing
 
 import bpe
 from bpe.base.threads import resolve_threads
@@ -157,7 +157,7 @@ def test_fork_while_other_threads_use_every_object() -> None:
 import logging, os, pathlib, random, signal, sys, tempfile, threading, time, warnings
 warnings.simplefilter("ignore")
 logging.disable()
-sys.path.append({os.fspath(FOLDER)!r})
+sys.path.append({os.path.dirname(sharing.__file__)!r})
 from shared_objects import CASES
 folder = tempfile.TemporaryDirectory()
 names = "byte", "char", "pretokenizers", "word_counts", "huggingface", "added_tokens", "tiktoken", "first_uses"

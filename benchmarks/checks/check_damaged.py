@@ -2,9 +2,9 @@
 
     python benchmarks/checks/check_damaged.py [COUNT] [SEED]
 
-Damages a small valid file of each format COUNT times (default 2,000). A file that loads must hold what the damaged file
-says: its content is read by a naive reader, and its tokenizer must encode and decode, and come back equal from
-tokenizer.json. Memory is limited to 2 GB over what the process has, and each file to 10 seconds.
+Damages a small valid file of each format COUNT times (default 2,000): bytes, or values of JSON. A file that loads must
+hold what the damaged file says: its content is read by a naive reader, and its tokenizer must encode and decode, and
+come back equal from tokenizer.json. Memory is limited to 2 GB over what the process has, and each file to 10 seconds.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def load_module(path: Path) -> ModuleType:
 
 MUTATIONS = load_module(HERE / "check_mutations.py")
 mutate: Callable[[random.Random, bytes], bytes] = MUTATIONS.mutate
+spoil: Callable[[random.Random, Any], Any] = MUTATIONS.spoil
 
 
 def make_originals() -> dict[str, dict[str, bytes]]:
@@ -140,10 +141,17 @@ def check_compat(path: Path) -> bool:
     return True
 
 
+def damage(rng: random.Random, name: str, data: bytes) -> bytes:
+    """Damage a file: bytes of it, or, in half of those of JSON, values."""
+    if name.endswith(".json") and rng.random() < 0.5:
+        return json.dumps(spoil(rng, json.loads(data))).encode()
+    return mutate(rng, data)
+
+
 def check_file(rng: random.Random, format_name: str, files: dict[str, bytes], folder: Path) -> bool:
     """Damage one file of a format and load it; whether it loads. Raises AssertionError for a wrong tokenizer."""
     name = rng.choice(sorted(files))
-    damaged = {**files, name: mutate(rng, files[name])}
+    damaged = {**files, name: damage(rng, name, files[name])}
     for file_name, data in damaged.items():
         (folder / file_name).write_bytes(data)
     signal.alarm(SECONDS)

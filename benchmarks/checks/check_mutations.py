@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import argparse
 import base64
+import copy
 import io
 import random
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 import bpe
 from bpe.formats import id_files
 
+#: Values that a field is replaced by.
+ODD_VALUES: tuple[Any, ...] = (
+    None, True, False, -1, 0, 1, 255, 2**16, 2**31 - 1, 2**31, 2**32, 2**63, 2**64, 10**400, 0.5, float("nan"), -1e308,
+    "", "x", "\0", "\ud800", "é" * 300, "../x", "/dev/null", [], {}, [[]], [None], {"": None}, ["x"] * 9,
+)  # fmt: skip
 TEXTS = ("low lower lowest newer newest", "abc ab abab", "\x00\xff low\n")
 
 
@@ -53,6 +60,55 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
             lines[first_line], lines[second_line] = lines[second_line], lines[first_line]
             data = b"\n".join(lines)
     return data
+
+
+def spoil(rng: random.Random, value: Any) -> Any:
+    """A copy of a value of JSON after one or two changes: a part replaced, removed, doubled, moved, or out of range."""
+    value = copy.deepcopy(value)
+    for _ in range(rng.choice((1, 1, 2))):
+        place = find_place(rng, value)
+        if place is None:
+            return rng.choice(ODD_VALUES)
+        parent, key = place
+        change = rng.randrange(5)
+        if change == 0:
+            del parent[key]
+        elif change == 1 and isinstance(parent, list):
+            parent.insert(rng.randrange(len(parent) + 1), copy.deepcopy(parent[key]))
+        elif change == 1:
+            parent[rng.choice(["", "x", "version", key + key])] = copy.deepcopy(parent[key])
+        elif change == 2:
+            other_parent, other_key = find_place(rng, value) or place
+            parent[key] = copy.deepcopy(other_parent[other_key])
+        else:
+            parent[key] = spoil_leaf(rng, parent[key])
+    return value
+
+
+def find_place(rng: random.Random, value: Any) -> tuple[Any, Any] | None:
+    """A random place within a value, as the list or dict and the index or key; None in one that has no parts."""
+    place = None
+    while isinstance(value, (dict, list)) and value and (place is None or rng.random() < 0.7):
+        key = rng.choice(sorted(value)) if isinstance(value, dict) else rng.randrange(len(value))
+        place, value = (value, key), value[key]
+    return place
+
+
+def spoil_leaf(rng: random.Random, value: Any) -> Any:
+    """Another value, at times one near the old one."""
+    if rng.random() < 0.3:
+        return copy.deepcopy(rng.choice(ODD_VALUES))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return rng.choice([value + 1, value - 1, -value, value * 2, value + 300, float(value), str(value)])
+    if isinstance(value, str):
+        return rng.choice(
+            [value + "x", value[1:], value[:-1], value.upper(), value + "\ud800", value + "\0", f" {value}"]
+        )
+    if isinstance(value, list):
+        return rng.choice([[], value[::-1], value[1:], value + value, [value], dict(enumerate(map(str, value)))])
+    if isinstance(value, dict):
+        return rng.choice([{}, [value], list(value.items()), list(value), str(value)])
+    return not value
 
 
 def read_naively(data: bytes) -> dict[bytes, int] | None:

@@ -6,7 +6,8 @@ Each object is used in a process of its own, so that a crash is found and named.
 seconds, with the shortest switch interval. Each result must be one that some order of the calls gives: for an object
 that does not change, what one thread gets; for settings, what one thread gets under one of them; for counts, never less
 than before, and in the end the sum of all. Lists and arrays of the caller are changed by one thread while others pass
-them: a call then sees any state of each item, or raises an error that says so. `shared_objects.py` lists the objects.
+them: a call then sees any state of each item, or raises an error that says so. The objects are listed in
+`tests/support/shared_objects.py`.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ cdef class Crew:
         for start_event, thread in zip(self.start_events, self.threads):
             (<StartEvent>start_event).lock.acquire()
             (<StartEvent>start_event).lock.release()
-            thread.join()
+            wait_until_ended(thread)
 
     cdef int leave(self) except -1:
         """Close the crew, and wait until no thread is in it; then raise the last exception of a handler.
@@ -254,9 +254,8 @@ cdef class Crew:
                 acquire((<StartEvent>start_event).lock, errors)
                 (<StartEvent>start_event).lock.release()
             for thread in self.threads:
-                if thread is not own_thread and call_until_done(thread.is_alive, errors):
-                    # Threads that are not alive yet return when they begin.
-                    call_until_done(thread.join, errors)
+                if thread is not own_thread:               # those that have not begun return when they do
+                    wait_until_ended(thread, errors)
                 # The callback of the thread's weak reference goes.
                 call_until_done(lambda thread=thread: _dangling.discard(thread), errors)
             self.work = self.stop = None                   # they may refer to the crew
@@ -270,6 +269,27 @@ cdef find_first_error(error, outer):
     while error.__context__ is not None and error.__context__ is not outer:
         error = error.__context__
     return error
+
+
+cdef int wait_until_ended(thread, list errors=None) except -1:
+    """Wait until a thread has ended, if it has begun; exceptions of handlers are raised, or appended to `errors`.
+
+    Until Python 3.12, `Thread.join` and `is_alive` are Python code that acquires the lock which a thread releases when
+    it ends. An exception there can leave it acquired for ever, so they are not called.
+    """
+    if hasattr(thread, "_tstate_lock"):
+        lock = thread._tstate_lock
+        if lock is not None:
+            if errors is None:
+                lock.acquire()
+            else:
+                acquire(lock, errors)
+            lock.release()
+    elif errors is None:
+        thread.join()
+    elif call_until_done(thread.is_alive, errors):
+        call_until_done(thread.join, errors)
+    return 0
 
 
 cdef int acquire(lock, list errors) except -1:

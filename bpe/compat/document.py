@@ -106,7 +106,10 @@ def parse_document(data: bytes) -> tuple[ModelJson, dict[str, Any]]:
     if model.get("type", "BPE") not in ("BPE", "bpe.BPE"):
         raise FormatError(f"the model is {short_repr(model['type'])}; it must be BPE", where="model.type")
     model.pop(CL100K_FIELD, None)  # `tokenizers` splits into words by the pattern in the file
-    vocab, merges = model.pop("vocab", {}), model.pop("merges", [])
+    for name in ("vocab", "merges"):
+        if name not in model:
+            raise FormatError(f"it has no {name}; a BPE model has vocab and merges", where="model")
+    vocab, merges = model.pop("vocab"), model.pop("merges")
     settings = {"type": model.pop("type", "BPE")} | model
     if split_file is not None:
         vocab_json, merges_json = (text[start:end] for text, start, end in split_file[1:])

@@ -43,6 +43,7 @@ from bpe.compat.state import (
     BPE,
     AddedToken,
     State,
+    check_components,
     make_component,
     number_tokens,
     parse_state,
@@ -162,6 +163,7 @@ class Tokenizer(TokenizerFields):
         state = parse_state(bytes(buffer))
         if state.core.model.has_tokens:
             state.core.raise_if_unreadable()
+        check_components(state)
         return cls._from_state(state)
 
     @classmethod

@@ -16,15 +16,18 @@ from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, AddedTokenEntry, ModelJson, dump_compact, parse_document
 from bpe.compat.processing import Plan, Rules
 from bpe.compat.stream_texts import StreamTexts, read_additive_steps
-from bpe.errors import FormatError, short_repr
+from bpe.errors import FormatError, raise_if_of_signal_handler, short_repr
 from bpe.formats.huggingface.post_processing import (
     PADDING_FIELDS,
     TRUNCATION_FIELDS,
     read_padding,
+    read_post_processor,
     read_truncation,
     write_padding,
     write_truncation,
 )
+from bpe.formats.huggingface.steps import read_decoder_steps
+from bpe.formats.schema import refuse
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 
 #: The fields of an added token, and their types.
@@ -238,8 +241,12 @@ def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
 
     """
     model, fields = parse_document(data)
+    if fields.get("version", "1.0") != "1.0":
+        refuse("version", fields["version"], 'the version known is "1.0"', "save it with a current tokenizers")
+    if not isinstance(fields.get("added_tokens", []), list):
+        raise FormatError(f"it is {short_repr(fields['added_tokens'])}; it must be a list", where="added_tokens")
     try:
-        file_rows = _read_rows(fields.get("added_tokens") or ())
+        file_rows = _read_rows(fields.get("added_tokens", ()))
         if any(type(row[0]) is not int for row in file_rows):  # such ids may have no order
             _check_rows(file_rows)
         rows = sorted(file_rows, key=itemgetter(0))
@@ -255,6 +262,40 @@ def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
         if list(numbered_rows) != rows:
             return state.with_core(added_rows=numbered_rows)
     return state
+
+
+def check_components(state: State) -> None:
+    """Check the components of a file, each of which must be one that this package or `tokenizers` reads.
+
+    Raises:
+        FormatError: for a component that neither reads.
+
+    """
+    for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        value = state.get_component_json(name)
+        if value is None or _can_read_component(name, value, state.core.native):
+            continue
+        try:
+            make_component(name, value)
+        except ModuleNotFoundError:  # found out where it is used
+            continue
+        except Exception as error:  # noqa: BLE001 (`tokenizers` raises no other class)
+            raise_if_of_signal_handler(error)
+            raise FormatError(f"{short_repr(value)} is not known: {error}", where=name) from None
+
+
+def _can_read_component(name: str, value: Any, native: NativeTokenizer | None) -> bool:
+    """Whether this package reads a component; a native tokenizer has been made with the first two."""
+    if native is None:
+        return False
+    try:
+        if name == "post_processor":
+            read_post_processor(value, native.spec.vocabulary)
+        elif name == "decoder":
+            read_decoder_steps(value)
+    except FormatError:
+        return False
+    return True
 
 
 def number_tokens(

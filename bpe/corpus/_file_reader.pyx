@@ -181,7 +181,11 @@ cdef class FileReader:
         self.offset = units[0, UNIT_START] if self.n_units else 0
 
     def __dealloc__(self):
-        self.close()
+        cdef OpenFile* file
+        while self.open_files != NULL:
+            file, self.open_files = self.open_files, self.open_files.next
+            close_descriptor(file.descriptor)
+            free(file)
         free(self.paths)
         free(self.window)
         free(self.matches.rows)
@@ -213,14 +217,14 @@ cdef class FileReader:
         self.field, self.parse_record, self.has_records = field, parse_record, True
 
     def close(self):
-        """Close the files that are open after an error, while no thread reads."""
-        cdef OpenFile* file
-        store(&self.finished_flag, 1)
-        self.file = NULL
-        while self.open_files != NULL:
-            file, self.open_files = self.open_files, self.open_files.next
-            close_descriptor(file.descriptor)
-            free(file)
+        """Give out no more blocks, and close each file once no thread reads it.
+
+        Other threads may read: an exception of a signal handler can end the generator that the reader came from.
+        """
+        with nogil:
+            with self.lock:
+                store(&self.finished_flag, 1)
+                close_unused(self)
 
     @property
     def is_finished(self):

@@ -151,6 +151,19 @@ def test_threads_are_stopped_and_joined(where: str) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="there, compiled code waits for threads")
+def test_no_python_code_waits_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two interrupts of `Thread.join` leave a lock acquired for which the next call waits for ever."""
+    for name in ("join", "is_alive", "_wait_for_tstate_lock"):
+        monkeypatch.setattr(threading.Thread, name, None)
+    before = threading.active_count()
+    with Crew(bool, 3) as crew:
+        crew.join()
+    with Crew(bool, 3):
+        pass
+    assert threading.active_count() == before
+
+
 def test_ctrl_c_is_not_lost_where_threads_are_freed() -> None:
     """A callback of a weak reference cannot raise: an exception of a handler that runs in it is shown and forgotten."""
     crews = [Crew(bool, 2)]

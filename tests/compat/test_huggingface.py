@@ -350,6 +350,36 @@ def test_wrong_inputs_are_refused(tok: Tokenizer, bad: Any) -> None:
         tok.encode("a", is_pretokenized=True)
 
 
+@pytest.mark.parametrize("name", ["normalizer", "pre_tokenizer", "post_processor", "decoder"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        True, "x", [], {}, {"type": None}, {"type": "x"}, {"type": "Sequence"},
+        {"type": "Sequence", "normalizers": [3], "pretokenizers": [3], "processors": [3], "decoders": [3]},
+    ],
+)  # fmt: skip
+def test_a_component_that_nobody_reads_is_refused(tok: Tokenizer, name: str, value: object) -> None:
+    """They were found where they were used, by an error that said nothing."""
+    with pytest.raises(bpe.FormatError, match=f"{name}: "):
+        Tokenizer.from_str(json.dumps(json.loads(tok.to_str()) | {name: value}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"post_processor": {"type": "RobertaProcessing"}}, "post_processor: .* is not known"),
+        ({"post_processor": {"type": "BertProcessing", "sep": [1], "cls": None}}, "post_processor: .* is not known"),
+        ({"model": {}}, "model: it has no vocab; a BPE model has vocab and merges"),
+        ({"version": 5}, 'version: it is 5; the version known is "1.0"'),
+        ({"added_tokens": {}}, "added_tokens: it is {}; it must be a list"),
+        ({"added_tokens": None}, "added_tokens: it is None; it must be a list"),
+    ],
+)
+def test_fields_of_a_file_are_checked(tok: Tokenizer, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(bpe.FormatError, match=message):
+        Tokenizer.from_str(json.dumps(json.loads(tok.to_str()) | changes))
+
+
 def test_wrong_arguments_are_refused(tok: Tokenizer) -> None:
     with pytest.raises(ValueError, match="Unknown `strategy`: `x`"):
         tok.enable_truncation(3, strategy="x")

@@ -315,6 +315,19 @@ def test_a_read_error_of_a_kernel_names_the_file(tmp_path: Path, threads: int, s
             encoding.encode_next_blocks(tokenizer("scanner")._engine, iter([reader]), threads, 1000)
 
 
+def test_a_reader_that_is_closed_while_others_read_closes_its_files_after_them(tmp_path: Path, hooks: Any) -> None:
+    """An exception of a signal handler ends the generator that has the reader, in one thread, while others read."""
+    texts = {str(tmp_path / name): b"low lower newest\n" * count for name, count in (("a", 900), ("b", 1), ("c", 700))}
+    for name, text in texts.items():
+        Path(name).write_bytes(text)
+    units = np.array([[index, 0, -1, 1 << 30] for index in range(3)])
+    before = os.listdir("/dev/fd")
+    reader = FileReader(list(texts), units, [], False, [], False, block_bytes=1000)
+    assert b"".join(hooks.read_after_close(reader)) == b"".join(texts.values())
+    assert reader.is_finished
+    assert os.listdir("/dev/fd") == before
+
+
 SIGNATURES = [signature for signature, _ in (*contents._COMPRESSIONS.values(), *contents._SIGNATURES)]
 
 

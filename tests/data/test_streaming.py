@@ -230,6 +230,7 @@ def test_a_part_is_read_again(tokenizer: bpe.Tokenizer) -> None:
         ({"place": [1]}, TypeError, "place is"),  # as an earlier version had it
         ({"ended": 1}, ValueError, "is none that state_dict"),
         ({"skip": 1, "remainder": [3]}, ValueError, "is none that state_dict"),
+        ({"documents": 2**63}, ValueError, "the state's documents is 9223372036854775808; it must be from 0 to"),
     ],
 )
 def test_damaged_states_are_refused(

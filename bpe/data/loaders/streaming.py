@@ -357,7 +357,7 @@ class StreamedBatches(Iterator[Batch]):
         if add_checksum(self._fixed_state | values)["checksum"] != state["checksum"]:
             raise ValueError("the state does not have its checksum: it was changed or damaged after state_dict()")
         for name in ("epoch", "skip", "documents"):
-            values[name] = check_int(f"the state's {name}", values[name], 0, ROW_LIMIT)
+            values[name] = check_int(f"the state's {name}", values[name], 0, ROW_LIMIT // 2)  # so that sums are int64
         if values["place"] is not None:
             check_number_list("place", values["place"], 6, 6, ROW_LIMIT)
         check_number_list("remainder", values["remainder"], 0, MAX_REMAINDER_IDS, self._encoder.tokenizer.n_vocab - 1)

@@ -516,10 +516,7 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[output_steps.Decod
         if read_field(value, "decoder", "at_end_only", bool) and value.get("suffix") == spec.end_of_word:
             return None  # this package's own files: a mark elsewhere in a token is text
         del value["at_end_only"]
-    members = _flatten(value, "decoder", "decoders")
-    steps: tuple[output_steps.DecoderStep, ...] = tuple(
-        _read_step("decoder", DECODERS, step, where) for step, where in members
-    )
+    steps = read_decoder_steps(value)
     while (
         len(steps) > 1
         and isinstance(steps[-1], output_steps.Fuse)
@@ -527,6 +524,12 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[output_steps.Decod
     ):
         steps = steps[:-1]  # it joins one token
     return None if steps == find_default_steps(spec) else steps
+
+
+def read_decoder_steps(value: object) -> tuple[output_steps.DecoderStep, ...]:
+    """Read the steps of a decoder as the file has them."""
+    members = _flatten(value, "decoder", "decoders")
+    return tuple(_read_step("decoder", DECODERS, step, where) for step, where in members)
 
 
 def find_default_steps(spec: TokenizerSpec) -> tuple[output_steps.DecoderStep, ...] | None:

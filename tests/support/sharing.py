@@ -1,4 +1,4 @@
-"""What `check_threads.py` knows of an object that threads share: its calls, and what their results may be."""
+"""Objects that threads share in tests and checks: their calls, and what the results of these may be."""
 
 from __future__ import annotations
 

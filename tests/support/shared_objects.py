@@ -1,4 +1,4 @@
-"""The objects that `check_threads.py` shares, and how threads use them."""
+"""The objects that `benchmarks/checks/check_threads.py` shares, and how threads use them."""
 
 from __future__ import annotations
 
