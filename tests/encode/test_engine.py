@@ -427,7 +427,7 @@ def test_a_filter_of_too_many_pairs_is_given_up(hooks: Any) -> None:
 
 
 def test_building_the_filter_runs_no_python_code() -> None:
-    """Else a signal handler could raise KeyboardInterrupt in a function that has no exceptions, and it would be lost."""
+    """Else a signal handler could raise KeyboardInterrupt in a function without exceptions, and it would be lost."""
     text = "吾輩は猫である無輩".encode() * 9
     encoder = bpe.train(texts=["吾輩は猫である。" * 4], num_merges=9, pretokenizer="gpt2")._engine.encoder
     entered = []
