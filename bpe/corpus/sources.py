@@ -33,7 +33,7 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
-from bpe.errors import FormatError, check_choice, check_int, describe, ignore_system_errors
+from bpe.errors import FormatError, check_choice, check_int, describe, ignore_system_errors, pluralize
 
 if TYPE_CHECKING:
     from bpe.corpus.listing import SourceFile
@@ -153,6 +153,10 @@ class Sources:
         self._part: tuple[SourceUnit, ...] | None = None
         # by the index of the file, for all copies: what is wrong with it, None if nothing is
         self._damage: dict[int, str | None] = {}
+
+    def __repr__(self) -> str:
+        size = "" if self.size is None else f", {pluralize(self.size, 'byte')}"
+        return f"Sources({pluralize(len(self._list_used_files()), 'file')}{size})"
 
     @classmethod
     def of(
