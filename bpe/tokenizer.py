@@ -1489,11 +1489,12 @@ class Tokenizer(_fast_path.FastKernels):
         """
         from bpe.formats.loading import load_spec
 
-        spec = load_spec(check_path(path), format)
+        path = check_path(path)
+        spec = load_spec(path, format)
         if timeout is not None:
             spec = limit_time(spec, timeout)
         memory = _resolve_cache_memory(cache_memory)
-        with as_format_error(check_path(path)):  # the file's parts may not fit together
+        with as_format_error(path):  # the file's parts may not fit together
             return cls(spec, cache_memory=memory)
 
     @classmethod

@@ -24,7 +24,7 @@ import pytest
 
 import bpe
 from bpe.base._aho_corasick import Finder
-from bpe.base._slices import copy_slices, fill_buffer, find_short_slices
+from bpe.base._slices import copy_slices, divides_buffer, find_short_slices
 from bpe.base._team import Team
 from bpe.batch import as_id_array
 from bpe.corpus import blocks as documents
@@ -575,10 +575,10 @@ def test_ranges_outside_their_buffers() -> None:
     assert find_short_slices(int64s(0, 1, -5, 2**62, 2**62, 2**62 + 2), 2).tolist() == [0, 4]
     assert find_short_slices(int64s(), 2).tolist() == find_short_slices(int64s(0), 2).tolist() == []
     kinds = np.array([1, 0, 2], dtype=np.uint8)
-    assert fill_buffer(int64s(0, 1, 1, 4), 4, kinds)
+    assert divides_buffer(int64s(0, 1, 1, 4), 4, kinds)
     for offsets in ((), (0,), (0, 1, 1), (0, 1, 1, 4, 4), (1, 1, 1, 4), (0, 1, 2, 4), (0, 1, 1, 3), (0, 5, 5, 4)):
-        assert not fill_buffer(int64s(*offsets), 4, kinds), offsets
-    assert fill_buffer(int64s(0), 0, kinds[:0])
+        assert not divides_buffer(int64s(*offsets), 4, kinds), offsets
+    assert divides_buffer(int64s(0), 0, kinds[:0])
     for start in (-1, 3, -(2**63), 2**63 - 1):
         with pytest.raises(ValueError, match=f"start is {start}; it must be in the 2 bytes"):
             _json_tokens.read_vocab(b"{}", start, None)

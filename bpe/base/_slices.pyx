@@ -56,10 +56,10 @@ def find_short_slices(const int64_t[::1] offsets, Py_ssize_t max_size):
     return indices
 
 
-def fill_buffer(const int64_t[::1] offsets, Py_ssize_t size, const uint8_t[::1] has_bytes):
-    """Whether the slices from `offsets[i]` to `offsets[i + 1]` are `size` bytes, and empty only where they may be.
+def divides_buffer(const int64_t[::1] offsets, Py_ssize_t size, const uint8_t[::1] has_bytes):
+    """Whether offsets divide a buffer of `size` bytes into slices, those that have bytes and others, which are empty.
 
-    `has_bytes` is not 0 for the slices that have bytes; the others must be empty.
+    Slice i is from `offsets[i]` to `offsets[i + 1]`; it has bytes where `has_bytes[i]` is not 0.
     """
     cdef Py_ssize_t i, n = has_bytes.shape[0]
     if offsets.shape[0] != n + 1 or offsets[0] != 0 or offsets[n] != size:

@@ -153,8 +153,9 @@ def choose_template(templates: Mapping[str, str], name_or_source: str | None, ha
     name = TOOLS_TEMPLATE if has_tools and TOOLS_TEMPLATE in templates else DEFAULT_TEMPLATE
     if name not in templates:
         raise ValueError(
-            f"there is no default chat template ({known_names}); pass chat_template=, or load the folder that has the "
-            "tokenizer's tokenizer_config.json or chat_template.jinja: Tokenizer.load(folder)"
+            f"there is no default chat template ({known_names}); load the folder that has the tokenizer's "
+            "tokenizer_config.json or chat_template.jinja, with Tokenizer.load(folder), or pass chat_template= to "
+            "tok.chat"
         )
     return templates[name]
 

@@ -17,7 +17,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from bpe.errors import short_repr
+from bpe.errors import raise_if_of_signal_handler, short_repr
 
 Schema = dict[str, Any]
 
@@ -99,10 +99,11 @@ def _read_docstring(text: str | None) -> _Documentation:
 
 def _read_signature(function: Callable[..., Any]) -> tuple[Schema, Schema | None]:
     """Read the types of the parameters as a schema of an object; and that of the result, None if JSON has no such."""
-    signature = inspect.signature(function).parameters
     try:
+        signature = inspect.signature(function).parameters
         hints = get_type_hints(function)
-    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+    except Exception as error:  # noqa: BLE001  # a hint is any expression; Python 3.14 evaluates it here, others a str
+        raise_if_of_signal_handler(error)
         raise ValueError(f"a type hint cannot be resolved: {error}; define it where the function is defined") from None
     receiver = next(iter(signature), None)
     if receiver not in ("self", "cls") or signature[receiver].annotation is not inspect.Parameter.empty:
@@ -142,7 +143,7 @@ def _read_choices(text: str, name: str) -> list[Any]:
     """Read the values of a parameter, such as '["tea", "coffee"]'."""
     try:
         values = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         values = None
     if not isinstance(values, list):
         raise ValueError(f'the choices of {name} are {short_repr(text)}; write a list of JSON, as in ["tea", "coffee"]')

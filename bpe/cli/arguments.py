@@ -356,7 +356,7 @@ _TRAIN_OPTIONS = (
         option(
             "--corpus",
             "with --trace: also the corpus after each merge, and its five most frequent pairs; = stands between pairs "
-            "of equal counts, of which --tie-break chooses; for small corpora",
+            "of equal counts, and the one that is merged next comes first; for small corpora",
         ),
     ),
 )

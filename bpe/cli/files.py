@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from bpe._names import SHARD_FORMATS
-from bpe.cli.parsing import replace_with_flags
+from bpe.cli.parsing import name_flag, replace_with_flags
 from bpe.errors import FormatError, escape_unprintable, get_log, ignore_system_errors, pluralize, replace_unprintable
 
 if TYPE_CHECKING:
@@ -176,9 +176,9 @@ def refuse_file_options(args: argparse.Namespace, reason: str = "no FILES are gi
     names = {*_FILE_OPTIONS, "input_format", "part"}
     for action in args.parser._actions:
         if action.dest in names and getattr(args, action.dest) != action.default:
-            flag = max(action.option_strings, key=len)
             args.parser.error(
-                f"{reason}, and options such as --separator and --per-line cut FILES into documents; leave out {flag}"
+                f"{reason}, and options such as --separator and --per-line cut FILES into documents; leave out "
+                f"{name_flag(action, args.parser)}"
             )
 
 

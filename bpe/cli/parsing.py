@@ -53,7 +53,7 @@ _ADVICE = {
     r"(?<=, )None in the file": "none in the file",
     r"; save writes a tokenizer\.json: name it tokenizer\.json": "; name it tokenizer.json, or give --to vocab-merges "
     "and a folder",
-    r"pass chat_template=, or load the folder that has (.*): Tokenizer\.load\(folder\)": r"give the folder that has \1",
+    r"load (the folder .*), with Tokenizer\.load\(folder\), or pass chat_template= to tok\.chat": r"give \1",
     r"tok\.truncate_vocab": "bpe truncate",
     r"\bbpe\.(train|extend|prune)\b": r"bpe \1",
     r"bpe\.count_words": "bpe count-words",
@@ -156,7 +156,7 @@ class Parser(argparse.ArgumentParser):
     """An `ArgumentParser` whose error messages are one line and name flags.
 
     Args:
-        example: a command line that works, which errors about missing arguments show.
+        example: a command line that works, which errors about missing arguments and about -t show.
         kwargs: arguments of `ArgumentParser`.
 
     """
@@ -164,12 +164,16 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, example: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs, allow_abbrev=False)
         self._example = example
+        #: The arguments that were parsed.
+        self.arguments: list[str] = []
 
     def error(self, message: str) -> NoReturn:
         """Print one line, without the usage, and exit with status 2."""
         message = replace_with_flags(message, self)
         message = re.sub(r"^argument (?:-\w/)?(--[\w-]+): (?=\1 is )", "", message)
-        if self._example is not None and re.search(r"(?:are|is) required(?:: |$)", message):
+        if self._example is not None and re.search(
+            r"(?:are|is) required(?:: |$)|arguments: (-t|--tokenizer)\b", message
+        ):
             message += f"; for example: {self._example}"
         self.exit(2, escape_unprintable(f"{self.prog}: error: {message}; see {self.prog} --help", keep="\n") + "\n")
 
@@ -190,7 +194,8 @@ class Parser(argparse.ArgumentParser):
 
         argparse itself takes the values of an argument from one place, so those after another option are left over.
         """
-        for argument in takewhile("--".__ne__, args or []):
+        self.arguments = list(args or [])
+        for argument in takewhile("--".__ne__, self.arguments):
             flag = argument.partition("=")[0]
             if flag.startswith("--") and flag not in self._option_string_actions and " " not in argument:
                 self.error(f"unrecognized arguments: {flag}{self.suggest_flag(flag)}")
@@ -231,6 +236,13 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action if action.option_strings else None, message)
 
 
+def name_flag(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
+    """Return the long flag of an option: the one that was given, if it has several, or else the first."""
+    flags = [flag for flag in action.option_strings if flag.startswith("--")] or list(action.option_strings)
+    given_flags = {argument.partition("=")[0] for argument in getattr(parser, "arguments", ())}
+    return next((flag for flag in flags if flag in given_flags), flags[0])
+
+
 def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
     """Replace the Python arguments in an error message of the library by the command's flags.
 
@@ -246,7 +258,7 @@ def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
     flags = dict(_FLAGS_BY_ARGUMENT)
     for action in parser._actions:
         if action.option_strings:
-            flags.setdefault(action.dest, max(action.option_strings, key=len))
+            flags.setdefault(action.dest, name_flag(action, parser))
     flags |= {argument: flag for dest, argument, flag in _FLAGS_BY_DEST if dest in flags}
     message = replace_advice(message)
     switches = {flag for action in parser._actions if action.nargs == 0 for flag in action.option_strings}

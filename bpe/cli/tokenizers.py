@@ -37,8 +37,10 @@ def edit(args: argparse.Namespace) -> None:
     tokenizer = load_tokenizer(args, args.input)
     extended_tokenizer = tokenizer.with_tokens(special=args.add_special, added=args.add)
     extended_tokenizer.save(args.output)
-    n_more = pluralize(extended_tokenizer.vocab_size - tokenizer.vocab_size, "more token")
-    log.info("%s, ids %d to %d: %s", n_more, tokenizer.n_vocab, extended_tokenizer.n_vocab - 1, args.output)
+    n_more = extended_tokenizer.vocab_size - tokenizer.vocab_size
+    first, last = tokenizer.n_vocab, extended_tokenizer.n_vocab - 1
+    ids = f"id {first}" if n_more == 1 else f"ids {first} to {last}"
+    log.info("%s, %s: %s", pluralize(n_more, "more token"), ids, args.output)
 
 
 def convert(args: argparse.Namespace) -> None:
@@ -150,7 +152,7 @@ def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.T
     sources = open_sources(args)
     file_sources = [sources.select_file(index) for index in range(len(sources.files))]
     for file, source in zip(sources.files, file_sources, strict=True):
-        batches = [tokenizer.encode_files(source) for tokenizer in (first, second)]
+        batches = [_encode_file(first, args.first, source), _encode_file(second, args.second, source)]
         n_documents = len(batches[0])
         differing_indices = [
             index for index in range(n_documents) if not np.array_equal(batches[0][index], batches[1][index])
@@ -162,3 +164,11 @@ def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.T
             assert difference is not None
             yield FileDifference(file.name, index, n_documents, len(differing_indices), difference)
     log_skipped(*file_sources)
+
+
+def _encode_file(tokenizer: bpe.Tokenizer, name: str, source: bpe.Sources) -> bpe.TokenBatch:
+    """Encode a file; an error names the tokenizer, too."""
+    try:
+        return tokenizer.encode_files(source)
+    except ValueError as error:
+        raise ValueError(f"with {name}: {error}") from None

@@ -19,6 +19,7 @@ from bpe.errors import pluralize
 MAX_WORDS, _MAX_LISTED_WORDS, _MAX_PAIRS = 10_000, 100, 5
 
 Symbol = str | bytes
+Pair = tuple[Symbol, Symbol]
 
 
 class MergeTrace:
@@ -34,16 +35,26 @@ class MergeTrace:
         self._has_begun = False
 
     def __call__(self, step: int, left: Symbol, right: Symbol, token: Symbol, count: int) -> None:
-        """Print a merge."""
-        lines = [f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}"]
-        if not self._has_begun:
-            lines[:0] = ["step\tleft\tright\ttoken\tcount", *(self._corpus.describe() if self._corpus else ())]
-            self._has_begun = True
+        """Print a merge, and before it the corpus."""
+        merge = f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}"
+        self._print([*self._describe_corpus((left, right)), merge])
         if self._corpus is not None:
             self._corpus.merge(left, right)
-            lines += self._corpus.describe()
+
+    def finish(self) -> None:
+        """Print the corpus after the last merge."""
+        self._print(self._describe_corpus(None))
+
+    def _describe_corpus(self, next_pair: Pair | None) -> list[str]:
+        return [] if self._corpus is None else self._corpus.describe(next_pair)
+
+    def _print(self, lines: list[str]) -> None:
+        if not self._has_begun:
+            lines = ["step\tleft\tright\ttoken\tcount", *lines]
+            self._has_begun = True
         try:
-            print_line("\n".join(lines))
+            for line in lines:
+                print_line(line)
         except BrokenPipeError:  # the reader of the trace has quit (`| head`); training continues
             silence_stdout()
 
@@ -92,19 +103,22 @@ class TracedCorpus:
                     symbols[index : index + 2] = [left + right]  # type: ignore[operator]
                 index += 1
 
-    def describe(self) -> list[str]:
-        """Describe the words, and the most frequent pairs: those of equal counts have "=" between them."""
+    def describe(self, next_pair: Pair | None = None) -> list[str]:
+        """Describe the words, and the most frequent pairs: those of equal counts have "=" between them.
+
+        Of pairs with the same count, the one that is merged next is the first.
+        """
         words = [f"{' '.join(map(spell, symbols))}:{count}" for symbols, count in self._words[:_MAX_LISTED_WORDS]]
         if len(self._words) > _MAX_LISTED_WORDS:
             words.append(f"… and {pluralize(len(self._words) - _MAX_LISTED_WORDS, 'more word')}")
-        return [f"corpus\t{'  '.join(words)}", f"pairs\t{self._describe_pairs()}"]
+        return [f"corpus\t{'  '.join(words)}", f"pairs\t{self._describe_pairs(next_pair)}"]
 
-    def _describe_pairs(self) -> str:
-        counts: Counter[tuple[Symbol, Symbol]] = Counter()
+    def _describe_pairs(self, next_pair: Pair | None) -> str:
+        counts: Counter[Pair] = Counter()
         for symbols, count in self._words:
             for pair in pairwise(symbols):
                 counts[pair] += count
-        best_pairs = counts.most_common(_MAX_PAIRS + 1)
+        best_pairs = sorted(counts.items(), key=lambda item: (-item[1], item[0] != next_pair))[: _MAX_PAIRS + 1]
         if not best_pairs:
             return "none"
         texts = [f"{spell(left)} {spell(right)} {count}" for (left, right), count in best_pairs[:_MAX_PAIRS]]

@@ -55,8 +55,9 @@ def train(args: argparse.Namespace) -> None:
     corpus = _make_corpus_arguments(args, sources, word_settings)
     if args.corpus:
         corpus = {"files": None, "counts": _count_corpus(args, corpus, word_settings)}
-    if args.trace:
-        options["on_merge"] = MergeTrace(_make_traced_corpus(args, corpus["counts"]) if args.corpus else None)
+    trace = MergeTrace(_make_traced_corpus(args, corpus["counts"]) if args.corpus else None) if args.trace else None
+    if trace is not None:
+        options["on_merge"] = trace
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         result: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
@@ -69,6 +70,8 @@ def train(args: argparse.Namespace) -> None:
             end_of_word_glued=args.end_of_word_glued,
             progress=progress,
         )
+        if trace is not None:
+            trace.finish()
         with progress_note(progress, "write"):
             tokenizers = result if isinstance(result, list) else [result]
             for tokenizer, output in zip(tokenizers, outputs, strict=True):

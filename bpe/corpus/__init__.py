@@ -13,7 +13,7 @@ files, in the order in which text meets them:
   first bytes;
 - `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones, `damage.py` damaged
   files;
-- `blocks.py` divides texts in memory into blocks, and finds the documents of a block;
+- `blocks.py` divides texts in memory into blocks, and finds the documents of a block; `dropping.py` leaves out some;
 - `documents.py` reads the rows of Arrow arrays as documents, without a copy; `_content_hash.pyx` hashes documents.
 
 Invariants: joined, the blocks of a text are its bytes; the text is valid UTF-8 unless the caller allows other bytes

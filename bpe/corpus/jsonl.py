@@ -60,8 +60,10 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
                 f"{subject} is {_describe_json_type(value)}; it must be an object with a field {key!r}"
             )
         if key not in value:
-            inside = f" in {parent!r}" if depth else ""
-            raise _BadRecordError(f"there is no field {key!r}{inside}{describe_known_names(value)}")
+            prefix = f"{parent}." if depth else ""
+            names = [prefix + name for name in value]
+            text_names = [prefix + name for name, item in value.items() if isinstance(item, str)]
+            raise _BadRecordError(f"there is no field {prefix + key!r}{describe_known_names(names, text_names)}")
         value = value[key]
     if not isinstance(value, str):
         raise _BadRecordError(f"field {'.'.join(keys)!r} is {_describe_json_type(value)}; it must be a string")
@@ -71,8 +73,12 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
     return value
 
 
-def describe_known_names(names: Iterable[str]) -> str:
+def describe_known_names(names: Iterable[str], text_names: Sequence[str] | None = None) -> str:
     """Make the end of an error message about a name that does not exist: the names that do.
+
+    Args:
+        names: the names that exist.
+        text_names: those that a text has, of which one is proposed; None for all.
 
     >>> describe_known_names(["id", "body"])
     ", only 'id', 'body'; pass the name of the text, such as field='id'"
@@ -82,7 +88,10 @@ def describe_known_names(names: Iterable[str]) -> str:
         return ", and no other"
     shown_names = ", ".join(map(repr, known_names))
     shown_names = shown_names if len(shown_names) <= 200 else shown_names[:199] + "…"
-    return f", only {shown_names}; pass the name of the text, such as field={known_names[0]!r}"
+    proposed_names = known_names if text_names is None else text_names
+    if not proposed_names:
+        return f", only {shown_names}, and no text"
+    return f", only {shown_names}; pass the name of the text, such as field={proposed_names[0]!r}"
 
 
 def check_unique_column(name: str, names: Sequence[str], source: str, full_name: str = "") -> None:

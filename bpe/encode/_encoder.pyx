@@ -533,7 +533,7 @@ cdef const SplitTables* get_text_split_tables(Encoder encoder) noexcept nogil:
         with gil:
             try:
                 build_split_filter(encoder)
-            except MemoryError:
+            except MemoryError:                            # the only error: it runs no Python code
                 return NULL
     splits = get_splits(encoder)
     if splits.bits == NULL:

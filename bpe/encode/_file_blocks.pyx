@@ -530,7 +530,7 @@ cdef class BlockJob(EncodeJob):
             n_bytes += record.n_bytes
             disk_bytes += record.disk_bytes
             for j in range(record.n):
-                if j == 0 and n_records and not record.begins_document:
+                if j == 0 and n_lengths and not record.begins_document:
                     length_rows[n_lengths - 1] += blocks[i].counts[j]
                 else:
                     length_rows[n_lengths] = blocks[i].counts[j]

@@ -46,10 +46,8 @@ cdef enum:
 
 cdef class SplitFilter:
 
-    def __cinit__(self, bint can_split=True):
-        """Make a filter without pairs; unless `can_split`, it never allows a split."""
-        if not can_split:
-            return
+    def __cinit__(self):
+        """Make a filter without pairs, which allows every split."""
         self.cells = np.zeros((1 << FULL_CELLS) + 1, dtype=np.uint32)
         self.cells[1 << FULL_CELLS] = 0xFFFFFFFF
         self.tables.bits = &self.cells[0]
@@ -104,19 +102,24 @@ cdef class SplitFilter:
         """Make the filter as small as possible, so that it stays in a near cache; nothing is added after this.
 
         At most one bit in 64 is set then, so that few split points are lost. The upper bits of a hash are the index of
-        its cell at any size, so folding halves is a bitwise or.
+        its cell at any size, so folding halves is a bitwise or. No Python code runs, since `get_text_split_tables` can
+        raise no exception of a signal handler.
         """
-        cdef Py_ssize_t used = MAX_BITS - self.n_free_bits
+        cdef Py_ssize_t used = MAX_BITS - self.n_free_bits, n = 1 << FULL_CELLS, i
+        cdef uint32_t[::1] cells = self.cells, folded
         self.n_free_bits = 0
         if self.tables.bits == NULL:
             self.cells = None
             return
-        cells, all_set = np.split(np.asarray(self.cells), [1 << FULL_CELLS])
-        while len(cells) > 1 << MIN_CELLS and 16 * len(cells) >= 64 * used:
-            cells = cells[0::2] | cells[1::2]
+        while n > 1 << MIN_CELLS and 16 * n >= 64 * used:
+            n //= 2
+            for i in range(n):
+                cells[i] = cells[2 * i] | cells[2 * i + 1]
             self.tables.shift += 1
-        self.cells = np.concatenate([cells, all_set])
-        self.tables.bits = &self.cells[0]
+        folded = np.zeros(n + 1, dtype=np.uint32)
+        folded[:n] = cells[:n]
+        folded[n] = 0xFFFFFFFF
+        self.cells, self.tables.bits = folded, &folded[0]
 
 
 cdef int add_between(

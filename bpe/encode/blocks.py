@@ -156,10 +156,14 @@ class BlockIds:
         n_bytes: the size of the text in bytes.
         disk_bytes: the bytes on disk that were read for it.
         hashes: uint64, the content hash of each document, or None.
-        blocks: int64, shape (n, 5), of each block: the number of documents that begin in it; the index of its file
-            among the sources; the offset and the `documents_to_skip` of the position where reading can go on: of the
-            first document that begins in a `FileReader`'s block, else of `Block.resume_position`, or -1 for none; the
-            bad records that were left out of a `FileReader`'s block, else `Block.n_bad_records`.
+        blocks: int64, shape (n, 5). Columns of each block:
+
+            0: the number of documents that begin in it;
+            1: the index of its file among the sources;
+            2: the offset where reading can go on, or -1: of the first document that begins in a `FileReader`'s block,
+               else that of `Block.resume_position`;
+            3: the `documents_to_skip` there;
+            4: the bad records: those left out of a `FileReader`'s block, else `Block.n_bad_records`.
 
     """
 

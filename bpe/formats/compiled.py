@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpe.base._crc32 import crc32
-from bpe.base._slices import fill_buffer
+from bpe.base._slices import divides_buffer
 from bpe.base.fast_dataclasses import dataclass, replace
 from bpe.base.utf8 import find_utf8_error
 from bpe.errors import FormatError, short_repr
@@ -130,7 +130,7 @@ def _read_header(data: bytes) -> _Counts:
 
 def _build_vocabulary(blob: bytes, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> Vocabulary:
     """Build the vocabulary, whose tokens must have bytes, and these of `blob` together."""
-    if kinds.max(initial=0) > SPECIAL or not fill_buffer(offsets, len(blob), kinds):
+    if kinds.max(initial=0) > SPECIAL or not divides_buffer(offsets, len(blob), kinds):
         raise FormatError(f"its tokens do not fit their offsets and kinds; {_FIX}")
     try:
         check_limit(len(kinds), int(np.count_nonzero(kinds)))

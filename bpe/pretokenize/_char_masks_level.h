@@ -1,8 +1,8 @@
 /* The classifying functions for one level of vector instructions; _char_masks.h includes this file once for each level.
  *
- * Before, it defines LEVEL(name) (the function's declaration with its target), BLOCK(text) (64 bytes in vectors), MASK(test,
- * block) (the bytes that pass a test, as an integer), OR, SET (a byte in every lane), and the comparisons IN(v, low, span)
- * (low <= byte < low + span), IS(v, byte) and TAIL(v) (0x80-0xBF).
+ * Before, it defines LEVEL(name) (the function's declaration with its target), BLOCK(name, text) (a variable with 64 bytes
+ * in vectors), MASK(test, block) (the bytes that pass a test, as an integer), OR, SET (a byte in every lane), and the
+ * comparisons IN(v, low, span) (low <= byte < low + span), IS(v, byte) and TAIL(v) (0x80-0xBF).
  */
 #define LETTER(v) IN(OR(v, SET(0x20)), 'a', 26)
 #define UPPER(v) IN(v, 'A', 26)

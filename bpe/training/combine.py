@@ -69,6 +69,11 @@ class Combination(NamedTuple):
     new_ids: NDArray[np.int32]
     lost: tuple[LostToken, ...]
 
+    def __repr__(self) -> str:
+        # Of large vocabularies, the ids and the lost tokens would fill many pages.
+        ids, tokens = pluralize(len(self.new_ids), "id"), pluralize(len(self.lost), "token")
+        return f"Combination(tokenizer={self.tokenizer!r}, new_ids=<{ids}>, lost=<{tokens}>)"
+
 
 def combine(a: Tokenizer, b: Tokenizer, *, vocab_size: int | None = None) -> Combination:
     """Add the tokens of another vocabulary to a tokenizer, without a corpus; its ids and merges stay.

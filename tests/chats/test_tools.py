@@ -232,6 +232,7 @@ def unknown_type(x: Missing) -> None:  # noqa: F821  # type: ignore[name-defined
         (no_description, "its docstring does not describe y; add `y: …` to its section `Args:`"),
         (bad_choices, 'the choices of x are \'tea, coffee\'; write a list of JSON, as in ["tea", "coffee"]'),
         (unknown_type, "a type hint cannot be resolved: name 'Missing' is not defined"),
+        (make_function("1 / 0"), "a type hint cannot be resolved: division by zero; define it"),
         (make_function(bytes), "the type bytes is none of JSON's; use int, float"),
         (make_function(tuple[int, ...]), "the type tuple[int, ...] has one element, or any number; make it a list"),
         (make_function(Odd), r"the type \S*Odd has the values [(1, 2)]; they must be JSON's scalars"),

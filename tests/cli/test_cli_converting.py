@@ -136,6 +136,13 @@ def test_diff(tokenizer_file, text_file, tmp_path, capsys):
     assert re.search(r"document 0: .*; 4 documents of 4 differ\n$", capsys.readouterr().out)
 
 
+def test_diff_names_the_tokenizer_that_cannot_encode(tokenizer_file, text_file, tmp_path, capsys):
+    other = str(tmp_path / "other.json")
+    bpe.train(texts=["x"], num_merges=0, model="char").save(other)
+    message = f"with {other}: {text_file}: character .* is not in the vocabulary"
+    fails(capsys, ["diff", tokenizer_file, other, text_file], 2, message)
+
+
 def test_a_difference_of_the_same_tokens_with_other_ids():
     difference = TextDifference("a.txt", (1, 1), 0, ([b"low"], [b"low"]))
     assert (

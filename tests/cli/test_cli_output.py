@@ -191,7 +191,15 @@ def test_the_corpus_of_files_with_options_is_traced(tmp_path, capsys, options):
     assert bpe.Tokenizer.load(traced) == bpe.Tokenizer.load(plain)
     best_pairs = [line.split("\t")[1] for line in lines if line.startswith("pairs\t")]
     for pairs, line in zip(best_pairs, trace[1:], strict=False):
-        assert re.split(" [>=] ", pairs)[0].split()[-1] == line.split("\t")[-1], "the highest count wins"
+        _, left, right, _, count = line.split("\t")
+        assert re.split(" [>=] ", pairs)[0].split()[-1] == count, "the highest count wins"
+        assert re.split(" [>=] ", pairs)[0] == f"{left} {right} {count}", "the first of the pairs is merged"
+
+
+def test_a_corpus_without_pairs_is_traced(tmp_path, capsys):
+    argv = ["train", "--words", "a:3", "-o", str(tmp_path / "t.json"), "--num-merges", "1", "--model", "char"]
+    assert main([*argv, "--trace", "--corpus"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["corpus\ta:3", "pairs\tnone"]
 
 
 def test_many_words_are_listed_in_part_and_too_many_refused(tmp_path, capsys, monkeypatch):

@@ -74,7 +74,7 @@ def test_bad_records(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert main([*argv[:-4], "--field", "text", "-o", out]) == 1
     error = capsys.readouterr().err
     assert (
-        "a.jsonl, line 1: there is no field 'text', only 'body'; pass the name of the text, such as --column body"
+        "a.jsonl, line 1: there is no field 'text', only 'body'; pass the name of the text, such as --field body"
         in error
     )
 

@@ -59,6 +59,9 @@ def test_json_lines_of_all_kinds(small: None, tmp_path: Path) -> None:
     assert read(bpe.Sources(path)) == expected
     path.write_bytes(b'{"a": {"b c": {"d": "deep"}, "d": 1}}\n{"a": {"b c": {"d": ""}}}\n')
     assert read(bpe.Sources(path, field="a.b c.d")) == ["deep", ""]
+    path.write_bytes(b'{"a": {"n": 1, "body": "deep"}}')
+    with pytest.raises(bpe.FormatError, match=r"no field 'a\.text', only 'a\.n', 'a\.body'; pass .* field='a\.body'"):
+        read(bpe.Sources(path, field="a.text"))
     for field in ("", "a.", ".a", 3):
         with pytest.raises(ValueError, match=r"field is .*it must be the name of a field"):
             bpe.Sources(path, field=field)
@@ -71,6 +74,8 @@ BAD_LINES = {
     b'{"text": 3}': r"field 'text' is a number; it must be a string",
     b'{"text": ["a"]}': "field 'text' is an array",
     b'{"body": "a", "id": 1}': r"there is no field 'text', only 'body', 'id'; pass .* field='body'",
+    b'{"id": 1, "body": "a"}': r"there is no field 'text', only 'id', 'body'; pass .* field='body'",
+    b'{"id": 1}': r"there is no field 'text', only 'id', and no text",
     b"{}": "there is no field 'text', and no other",
     b'["text"]': "the record is an array; it must be an object with a field 'text'",
     b'"text"': "the record is the string 'text'",

@@ -98,6 +98,14 @@ def test_the_argument_format_overrides_the_name(tmp_path: Path) -> None:
         bpe.Sources(table, per_line=True)
 
 
+def test_the_representation_says_how_much_there_is(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text("low\n" * 5, encoding="utf-8")
+    all_files = bpe.Sources(tmp_path)
+    assert repr(all_files) == "Sources(2 files, 40 bytes)"
+    assert repr(all_files.select_file(0)) == "Sources(1 file, 20 bytes)"
+
+
 def test_compression_is_recognized_by_content(tmp_path: Path) -> None:
     for name, pack in PACKERS.items():
         path = tmp_path / f"plain{name[1:]}.txt"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -423,6 +424,20 @@ def test_a_filter_of_too_many_pairs_is_given_up(hooks: Any) -> None:
         for lead in range(0xE0, 0xF0):
             add_word(split, chr(code).encode() + bytes([lead]))
     assert hooks.split_points(split, "日本語猫無".encode()) == []
+
+
+def test_building_the_filter_runs_no_python_code() -> None:
+    """Else a signal handler could raise KeyboardInterrupt in a function without exceptions, and it would be lost."""
+    text = "吾輩は猫である無輩".encode() * 9
+    encoder = bpe.train(texts=["吾輩は猫である。" * 4], num_merges=9, pretokenizer="gpt2")._engine.encoder
+    entered = []
+    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code) if event == "call" else None)
+    try:
+        encoder.find_last_split(text, 0)
+    finally:
+        sys.setprofile(None)
+    assert entered == []
+    assert encoder.find_last_split(text, 0) > 0
 
 
 # Unreachable tokens --------------------------------------------------------------------------------------------------

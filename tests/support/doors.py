@@ -103,6 +103,15 @@ def give(*arguments: Any, **options: Any) -> Arguments:
     return arguments, options
 
 
+def look_up(word: str, limit: int = 3) -> None:
+    """Look up a word.
+
+    Args:
+        word: the word.
+        limit: the most meanings.
+    """
+
+
 class Inputs:
     """Small objects and files that the calls take, in a folder."""
 
@@ -236,6 +245,8 @@ def _make_tokenizer_doors(inputs: Inputs) -> dict[str, Door]:
     vocabulary, merges = {"a": 0, "b": 1, "ab": 2}, ["a b"]
     calls: dict[str, Callable[[], Arguments]] = {
         "chat": lambda: give(MESSAGES, add_generation_prompt=False, tools=None, allowed_special=()),
+        "chat that continues": lambda: give(MESSAGES, continue_final_message=True),
+        "chat with tools": lambda: give(MESSAGES, tools=[look_up, {"name": "x"}], documents=[{"text": "low"}]),
         "chunk": lambda: give(TEXTS[3] * 3, 9, overlap=2, boundaries="sentence"),
         "chunk of parts": lambda: give(iter(TEXTS), 9, boundaries="word"),
         "clip_rows": lambda: give(TEXTS[:1], 40, True),
@@ -382,6 +393,9 @@ def _make_data_doors(inputs: Inputs) -> dict[str, Door]:
         ),
         "encode_shards of chats": Door(
             encode_shards, lambda: give([inputs.path("chats.jsonl")], tok, inputs.new(), messages="messages")
+        ),
+        "encode_shards of more files": Door(
+            encode_shards, lambda: give(inputs.path("text.txt"), tok, inputs.new(), extend=True)
         ),
         "verify": Door(verify, lambda: give(folder, samples=3)),
         "merge_manifests": Door(
@@ -641,7 +655,7 @@ def _make_command_doors(inputs: Inputs) -> dict[str, Door]:
         "bpe evaluate": command("evaluate", text, *tok, "--words", "spaces"),
         "bpe sanity-check": command("sanity-check", json_file),
         "bpe report": command("report", json_file, text, "-o", new(".html")),
-        "bpe play": command("play", *tok, "--port", "99999"),
+        "bpe play": command("play", json_file, "--port", "99999"),
         "bpe demo": command("demo", "--json"),
         "bpe completion": command("completion", "bash"),
         "bpe help": command("help", "train"),

@@ -186,6 +186,10 @@ def test_what_is_lost_is_said() -> None:
     assert limited.tokenizer.vocab_size == a.vocab_size + 1
     assert {token.reason for token in limited.lost} >= {"vocab_size is reached"}
     assert tok.special_tokens == a.special_tokens
+    assert (
+        repr(bpe.combine(a, b))
+        == f"Combination(tokenizer={tok!r}, new_ids=<{b.n_vocab} ids>, lost=<{len(lost)} tokens>)"
+    )
 
 
 def test_tokens_that_the_preparation_of_a_divides_are_lost() -> None:

@@ -223,6 +223,8 @@ def test_edit_writes_a_vocabulary_with_new_tokens(tokenizer_file, tmp_path, caps
     argv = ["edit", tokenizer_file, "-o", str(out), "--add-special", "<|user|>", "<|bot|>", "--add", "C++"]
     assert main([*argv, "--add", "한국어", "--add-special=--x"]) == 0
     assert capsys.readouterr() == ("", f"bpe: 5 more tokens, ids 300 to 304: {out}\n")
+    assert main(["edit", tokenizer_file, "-o", str(tmp_path / "one.json"), "--add", "C++"]) == 0
+    assert capsys.readouterr().err.startswith("bpe: 1 more token, id 300: ")
     tok = bpe.Tokenizer.load(tokenizer_file)
     want = tok.with_tokens(special=["<|user|>", "<|bot|>", "--x"], added=["C++", "한국어"])
     assert bpe.Tokenizer.load(out) == want
