@@ -216,8 +216,8 @@ static inline void *bpe_map_to_read(int file, size_t start, size_t size)
 }
 static inline void bpe_unmap(void *data, size_t size) { munmap(data, size); }
 
-/* Begin to write bytes of a file to the disk, or wait for that where it cannot be begun only. An error is that of the
- * file's last `os.fsync`, too. */
+/* Begin to write bytes of a file to the disk; elsewhere than on Linux, wait until all of it is there. Errors are left to
+ * the file's last `os.fsync`, which has them too. */
 static inline void bpe_begin_sync(int file, int64_t start, int64_t n)
 {
 #if defined(__linux__)

@@ -19,8 +19,8 @@ from bpe.errors import describe, short_repr
 
 #: The field that is continued by default.
 _CONTENT = "content"
-#: The mark, which is that of transformers, since a template might look at it. A space follows it, by which is seen
-#: whether the template strips texts.
+#: The mark, which is that of transformers, since a template might look at it. A space is appended after it: where the
+#: rendered text lacks that, the template strips texts.
 _MARK = "CONTINUE_FINAL_MESSAGE_TAG"
 
 

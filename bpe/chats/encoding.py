@@ -68,7 +68,7 @@ class ChatRequest(NamedTuple):
         messages: the messages.
         variables: the other variables, without `add_generation_prompt`.
         add_generation_prompt: whether the text ends with the beginning of an answer.
-        continuation: what the text ends with, if it is not whole.
+        continuation: the text of the last message that a model is to continue; None if the conversation is whole.
 
     """
 

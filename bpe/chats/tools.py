@@ -98,7 +98,7 @@ def _read_docstring(text: str | None) -> _Documentation:
 
 
 def _read_signature(function: Callable[..., Any]) -> tuple[Schema, Schema | None]:
-    """Read the types of the parameters as a schema of an object; and that of the result, None if JSON has no such."""
+    """Read the types of the parameters, as a schema of an object, and of the result: None if JSON has none for it."""
     try:
         signature = inspect.signature(function).parameters
         hints = get_type_hints(function)

@@ -66,7 +66,7 @@ cdef struct Feed:             # the source of pieces
     Py_ssize_t next
     # Their parts, if they are split.
     bint is_splitting         # they are to be split at safe positions
-    bint wants_splits         # they were, if there were a split filter; stays set
+    bint wants_splits         # some were worth splitting so far, whether or not the filter is built
     bint is_gapless           # each starts where the previous one ends
     bint contains_0xFF        # some byte of them is 0xFF, which no key can end with
     Py_ssize_t n_bytes_taken  # bytes of the next piece that are in a chunk already

@@ -655,7 +655,7 @@ def _make_command_doors(inputs: Inputs) -> dict[str, Door]:
         "bpe evaluate": command("evaluate", text, *tok, "--words", "spaces"),
         "bpe sanity-check": command("sanity-check", json_file),
         "bpe report": command("report", json_file, text, "-o", new(".html")),
-        "bpe play": command("play", json_file, "--port", "99999"),
+        "bpe play": command("play", *tok, "--port", "99999"),  # it has no -t: else it would serve a page for ever
         "bpe demo": command("demo", "--json"),
         "bpe completion": command("completion", "bash"),
         "bpe help": command("help", "train"),
