@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 #: What compiling needs. pip installs it from pyproject.toml, where it stands too, unless --no-build-isolation is given.
-BUILD_REQUIREMENTS = ("setuptools>=77", "cython>=3.1", "numpy>=2.0")
+BUILD_REQUIREMENTS = ("setuptools>=77", "cython>=3.2", "numpy>=2.0")
 
 
 def check_build_requirements() -> None:

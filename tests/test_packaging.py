@@ -153,10 +153,10 @@ def test_what_compiling_needs_is_what_pip_installs(build: ModuleType, settings: 
 @pytest.mark.parametrize(
     ("installed", "problem"),
     [
-        ({"cython": "3.0.12"}, "cython is 3.0.12"),
+        ({"cython": "3.1.8"}, "cython is 3.1.8"),
         ({"numpy": "1.26.4", "setuptools": "65.5.0"}, "setuptools is 65.5.0, numpy is 1.26.4"),
         ({"cython": None}, "cython is not installed"),
-        ({"cython": "3.1.0a1", "numpy": "2.0rc1", "setuptools": "77"}, None),
+        ({"cython": "3.2.0a1", "numpy": "2.0rc1", "setuptools": "77"}, None),
         ({"cython": "4.0", "numpy": "10.0", "setuptools": "100.1.2"}, None),
     ],
     ids=["cython", "two", "none", "oldest", "later"],
@@ -174,7 +174,7 @@ def test_versions_that_cannot_compile_are_named(
     if problem is None:
         build.check_build_requirements()
         return
-    with pytest.raises(SystemExit, match=rf", but {problem}\. Leave out --no-build-isolation.* 'cython>=3\.1'"):
+    with pytest.raises(SystemExit, match=rf", but {problem}\. Leave out --no-build-isolation.* 'cython>=3\.2'"):
         build.check_build_requirements()
 
 

@@ -360,9 +360,10 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
 
 
 # For Python -----------------------------------------------------------------------------------------------------------
+# `scanner` is no int: the function with which Cython 3.2 converts one calls itself, so it cannot be always_inline.
 
 
-def find_spans(int scanner, const byte_t[::1] text, bint by_character=False):
+def find_spans(Py_ssize_t scanner, const byte_t[::1] text, bint by_character=False):
     """Return the pretokens of a text as (starts, ends), two int64 arrays of byte offsets.
 
     With `by_character` they are found one character at a time, which the tests compare with the scan of blocks.
@@ -383,7 +384,7 @@ def find_spans(int scanner, const byte_t[::1] text, bint by_character=False):
     return starts[:n].astype(np.int64), ends[:n].astype(np.int64)
 
 
-def count(int scanner, const byte_t[::1] text):
+def count(Py_ssize_t scanner, const byte_t[::1] text):
     """Return the number of pretokens of a text; the benchmarks measure scanning with it."""
     cdef uint32_t bounds[MAX_PRETOKENS + 1]
     cdef Py_ssize_t starts[MAX_PRETOKENS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -81,7 +82,9 @@ def write_divided_shards(folder: Path, format_name: str = "native") -> None:
 
 def run_until_killed(event: int, run: Callable[[], object]) -> bool:
     """Run in a child process that kills itself at an event, counted from 0; False if the run ended before."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of the threads of pytest-xdist
+        child = os.fork()
     if child == 0:
         n_left = event
 

@@ -249,6 +249,7 @@ def test_threads_share_a_cache(tok: bpe.Tokenizer) -> None:
     assert cache.n_bytes <= 60_000
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.usefixtures("small_windows")
 def test_a_forked_process_can_use_the_cache(tok: bpe.Tokenizer) -> None:
     cache, text = bpe.PromptCache(tok), write_text(5)

@@ -215,6 +215,7 @@ def encode_in_process(path: str) -> list[int]:
     return tok.encode("lowest newer").tolist()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_processes_read_and_replace_one_file(tmp_path):
     path = str(tmp_path / "t.compiled")
     TOKENIZERS["byte"].save(path)
