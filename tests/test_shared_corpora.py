@@ -219,7 +219,7 @@ def plain_clip(shared_vocab: Vocab) -> reference.Clip:
 def test_clip_gives_the_ids_of_its_reference(
     corpus: Corpus, shared_vocab: Vocab, plain_clip: reference.Clip, language: str
 ) -> None:
-    """The first 500 KB of each corpus, document by document, as rows of 77 ids and without padding."""
+    """The first 200 KB of each corpus, document by document, as rows of 77 ids and without padding."""
     tok = bpe.Tokenizer.from_clip(shared_vocab("bpe_simple_vocab_16e6.txt"), ftfy=False)
     text = corpus(language, MEGABYTE // 2).decode()
     documents = text.split(END)
