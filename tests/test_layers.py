@@ -92,7 +92,7 @@ def room_of(module: str) -> str:
 
 
 def sources(package: Path) -> list[Path]:
-    return [path for kind in KINDS for path in sorted(package.rglob(f"*{kind}")) if path.parent.name != "_core"]
+    return sorted(path for path in package.rglob("*.*") if path.suffix in KINDS and path.parent.name != "_core")
 
 
 @cache  # the tests of planted faults check the same sources again and again
@@ -174,8 +174,7 @@ def imported_from(module: str, names: list[str], modules: set[str], line: int) -
             yield Need(f"{module}.{name}", (), line)
 
 
-def needs_of(path: Path, modules: set[str]) -> list[Need]:
-    text = path.read_text(encoding="utf-8")
+def needs_of(path: Path, text: str, modules: set[str]) -> list[Need]:
     if path.suffix in (".py", ".pyi"):
         found = list(python_needs(text, modules))
     elif path.suffix == ".h":
@@ -193,14 +192,14 @@ def check(package: Path) -> list[str]:
     graph: dict[str, set[str]] = {}
     for path in files:
         own = module_of(path, root).removesuffix(".__init__")
-        where = path.relative_to(root).as_posix()
+        where, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
         if room_of(own) not in LEVELS:
             faults.append(f"{where}: no such room; add {room_of(own)} to LAYERS")
             continue
         if path.suffix == ".py" and room_of(own) != "cli":  # cli builds on argparse and uses its private names
-            for line, name in scan_python(path.read_text(encoding="utf-8"))[1]:
+            for line, name in scan_python(text)[1]:
                 faults.append(f"{where}:{line}: uses {name}, which is private to another module")
-        for need in needs_of(path, modules):
+        for need in needs_of(path, text, modules):
             needed = need.module
             if needed.endswith(".h"):
                 if not needed.startswith("bpe/"):
@@ -315,7 +314,7 @@ def test_every_exception_is_needed() -> None:
         (module_of(path, ROOT), need.module)
         for path in sources(PACKAGE)
         if path.suffix == ".py"
-        for need in needs_of(path, modules)
+        for need in needs_of(path, path.read_text(encoding="utf-8"), modules)
     }
     assert needed >= EXCEPTIONS
 
