@@ -56,6 +56,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def without_collecting_again() -> None:
+    """Keep what earlier modules left, such as loaded libraries, out of the garbage collections of this one."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def without_waiting_for_the_disk() -> Iterator[None]:
     """Let `os.fsync` do nothing in this process: the files of tests need not survive a power cut."""

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from shared_objects import CASES
 from shared_objects import texts as make_texts
+from strategies import SOAK
 
 import bpe
 
@@ -95,7 +96,7 @@ def test_eight_threads_share_an_object(name: str, tmp_path: Path) -> None:
 
     def job(number: int) -> None:
         chosen = random.Random(number)
-        faults = list(filter(None, (shared.step(number, chosen) for _ in range(15))))
+        faults = list(filter(None, (shared.step(number, chosen) for _ in range(8 * SOAK))))
         assert not faults
 
     run(job)

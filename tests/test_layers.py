@@ -92,16 +92,43 @@ def room_of(module: str) -> str:
 
 
 def sources(package: Path) -> list[Path]:
-    return [path for kind in KINDS for path in sorted(package.rglob(f"*{kind}")) if path.parent.name != "_core"]
+    return sorted(path for path in package.rglob("*.*") if path.suffix in KINDS and path.parent.name != "_core")
 
 
 @cache  # the tests of planted faults check the same sources again and again
-def imports_in(text: str) -> list[ast.Import | ast.ImportFrom]:
-    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+def scan_python(text: str) -> tuple[list[ast.Import | ast.ImportFrom], list[tuple[int, str]]]:
+    """The imports, and line and name of each private attribute that is not defined in this source."""
+    nodes = list(ast.walk(ast.parse(text)))
+    return [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))], private_uses(nodes)
+
+
+@cache
+def docstring_of(text: str) -> str:
+    return ast.get_docstring(ast.parse(text)) or ""
+
+
+@cache
+def without_docstrings(text: str) -> str:
+    return re.sub(r'"""(.*?)"""', docstring_without_imports, text, flags=re.DOTALL)
+
+
+@cache
+def imports_in_kernel(text: str) -> list[tuple[str, tuple[str, ...] | None, int]]:
+    """The module of each import and cimport, the names taken from it (None for `import module`), and the line."""
+    found: list[tuple[str, tuple[str, ...] | None, int]] = []
+    for match in CYTHON_FROM.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        if match[3]:
+            found.append((match[3], None, line))
+            continue
+        names = [re.sub(r"#.*", "", part) for part in match[2].strip("()").split("\n")]
+        listed = (name.split(" as ")[0].strip() for name in ",".join(names).split(",") if name.strip())
+        found.append((match[1], tuple(listed), line))
+    return found
 
 
 def python_needs(text: str, modules: set[str]) -> Iterator[Need]:
-    for node in imports_in(text):
+    for node in scan_python(text)[0]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Need(alias.name, (), node.lineno)
@@ -118,15 +145,12 @@ HEADER = re.compile(r'^[ \t]*(?:cdef extern from|#[ \t]*include)[ \t]+"([^"]+)"'
 
 
 def kernel_needs(text: str, modules: set[str]) -> Iterator[Need]:
-    text = re.sub(r'"""(.*?)"""', docstring_without_imports, text, flags=re.DOTALL)
-    for match in CYTHON_FROM.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
-        if match[3]:
-            yield Need(match[3], (), line)
-            continue
-        names = [re.sub(r"#.*", "", part) for part in match[2].strip("()").split("\n")]
-        listed = [name.split(" as ")[0].strip() for name in ",".join(names).split(",") if name.strip()]
-        yield from imported_from(match[1], listed, modules, line)
+    text = without_docstrings(text)
+    for module, names, line in imports_in_kernel(text):
+        if names is None:
+            yield Need(module, (), line)
+        else:
+            yield from imported_from(module, list(names), modules, line)
     yield from header_needs(text)
 
 
@@ -150,8 +174,7 @@ def imported_from(module: str, names: list[str], modules: set[str], line: int) -
             yield Need(f"{module}.{name}", (), line)
 
 
-def needs_of(path: Path, modules: set[str]) -> list[Need]:
-    text = path.read_text(encoding="utf-8")
+def needs_of(path: Path, text: str, modules: set[str]) -> list[Need]:
     if path.suffix in (".py", ".pyi"):
         found = list(python_needs(text, modules))
     elif path.suffix == ".h":
@@ -169,14 +192,14 @@ def check(package: Path) -> list[str]:
     graph: dict[str, set[str]] = {}
     for path in files:
         own = module_of(path, root).removesuffix(".__init__")
-        where = path.relative_to(root).as_posix()
+        where, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
         if room_of(own) not in LEVELS:
             faults.append(f"{where}: no such room; add {room_of(own)} to LAYERS")
             continue
         if path.suffix == ".py" and room_of(own) != "cli":  # cli builds on argparse and uses its private names
-            for line, name in private_uses(path.read_text(encoding="utf-8")):
+            for line, name in scan_python(text)[1]:
                 faults.append(f"{where}:{line}: uses {name}, which is private to another module")
-        for need in needs_of(path, modules):
+        for need in needs_of(path, text, modules):
             needed = need.module
             if needed.endswith(".h"):
                 if not needed.startswith("bpe/"):
@@ -220,12 +243,10 @@ def cycle_of(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
-@cache
-def private_uses(text: str) -> list[tuple[int, str]]:
+def private_uses(nodes: list[ast.AST]) -> list[tuple[int, str]]:
     """Line and name of each attribute that begins with an underscore and is not defined in this source."""
-    tree = ast.parse(text)
     own = set(PARTS)
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             own.add(node.name)
         elif isinstance(node, ast.Name):
@@ -236,7 +257,7 @@ def private_uses(text: str) -> list[tuple[int, str]]:
             own.add(node.attr)
     return [
         (node.lineno, node.attr)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute) and node.attr not in own and re.fullmatch(r"_.*(?<!__)", node.attr)
     ]
 
@@ -254,7 +275,7 @@ def room_faults(package: Path) -> Iterator[str]:
     yield from crowded(package)
     for folder in sorted(path.parent for path in package.rglob("__init__.py")):
         if folder != package:
-            docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+            docstring = docstring_of((folder / "__init__.py").read_text(encoding="utf-8"))
             if not 10 <= len(docstring.splitlines()) <= 25:
                 lines = len(docstring.splitlines())
                 yield f"{folder.relative_to(package.parent)}: its docstring has {lines} lines, not 10 to 25"
@@ -293,7 +314,7 @@ def test_every_exception_is_needed() -> None:
         (module_of(path, ROOT), need.module)
         for path in sources(PACKAGE)
         if path.suffix == ".py"
-        for need in needs_of(path, modules)
+        for need in needs_of(path, path.read_text(encoding="utf-8"), modules)
     }
     assert needed >= EXCEPTIONS
 

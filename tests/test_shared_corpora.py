@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import reference
 from conftest import CORPORA, SEPARATOR
+from strategies import SOAK
 
 import bpe
 
@@ -80,8 +81,8 @@ def theirs(tiktoken_ranks: Ranks) -> Callable[[str], Any]:
 def test_documents_and_whole_text_have_tiktokens_ids(
     corpus: Corpus, ours: Any, theirs: Any, language: str, encoding: str
 ) -> None:
-    """The first MB: each document, then all as one text with the separator's id between them, and decoding back."""
-    data = corpus(language, MEGABYTE)
+    """The first 500 KB: each document, then all as one text with the separator's id between them, and decoding back."""
+    data = corpus(language, MEGABYTE // 2 * SOAK)
     tok, peer = ours(encoding), theirs(encoding)
     documents = data.decode().split(END)
     expected = peer.encode_ordinary_batch(documents, num_threads=2)
@@ -219,9 +220,9 @@ def plain_clip(shared_vocab: Vocab) -> reference.Clip:
 def test_clip_gives_the_ids_of_its_reference(
     corpus: Corpus, shared_vocab: Vocab, plain_clip: reference.Clip, language: str
 ) -> None:
-    """The first 500 KB of each corpus, document by document, as rows of 77 ids and without padding."""
+    """The first 200 KB of each corpus, document by document, as rows of 77 ids and without padding."""
     tok = bpe.Tokenizer.from_clip(shared_vocab("bpe_simple_vocab_16e6.txt"), ftfy=False)
-    text = corpus(language, MEGABYTE // 2).decode()
+    text = corpus(language, MEGABYTE // 5 * SOAK).decode()
     documents = text.split(END)
     expected = [plain_clip.encode(document) for document in documents]
     batch = tok.encode_batch(documents, threads=2)

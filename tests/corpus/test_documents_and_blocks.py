@@ -72,8 +72,15 @@ LINES = "low lower\nlowest <|x y|> new, newer\n\nthe end of it <|x y|><|x y|>語
 TEXT = LINES * 30
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
-@pytest.mark.parametrize("pretokenizer", ["gpt2", "whitespace", None, bpe.Pretokenizer.from_regex(r"\w+")])
+@pytest.mark.parametrize(
+    ("pretokenizer", "size"),
+    [
+        *(("gpt2", size) for size in (1, 7, 1000)),
+        ("whitespace", 7),
+        (None, 1),
+        (bpe.Pretokenizer.from_regex(r"\w+"), 1000),
+    ],
+)
 @pytest.mark.parametrize(
     "options", [{}, {"separator": "<|x y|>"}, {"separator": " "}, {"per_line": True}, {"separator": "\n\n"}]
 )

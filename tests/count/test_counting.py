@@ -116,10 +116,10 @@ def test_words_of_every_length() -> None:
 
 @cache
 def generated() -> bytes:
-    """Some 1.2 MB of generated text."""
+    """Some 600 KB of generated text."""
     random_ = random.Random(3)
     stems = ["".join(random_.choices("abcdeé語 \n'1!", k=random_.randint(1, 12))) for _ in range(5_000)]
-    return "".join(random_.choices(stems, k=140_000)).encode()
+    return "".join(random_.choices(stems, k=70_000)).encode()
 
 
 @pytest.mark.parametrize("pretokenizer", [*NAMES, None])

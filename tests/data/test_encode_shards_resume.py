@@ -29,6 +29,7 @@ from shard_corpus import (
     tokenizer,
     write_corpus,
 )
+from strategies import SOAK
 
 import bpe
 from bpe.corpus import reading
@@ -59,7 +60,7 @@ def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
     encode_shards(open_sources(paths), tokenizer, tmp_path / "whole", threads=1, **WAYS[way])
     monkeypatch.setattr(journal, "failpoint", None)
     expected = read_files(tmp_path / "whole")
-    for number, event in enumerate(sorted({*range(0, len(events), len(events) // 8 + 1), len(events) - 2})):
+    for number, event in enumerate(sorted({*range(0, len(events), len(events) // (5 * SOAK) + 1), len(events) - 2})):
         out = tmp_path / f"out{event}"
 
         def run(threads: int, out: Path = out) -> bpe.data.Manifest:

@@ -21,9 +21,9 @@ from bpe.data.formats._file_writer import FileTarget
 from bpe.data.formats.files import ShardFile
 from bpe.encode.blocks import BlockIds, encode_next_blocks
 
-#: 18 MB of text and ids of one byte each: more than two windows of 8 MB, even with ids of 16 bits.
+#: 10 MB of text, an id for each byte: more than two windows of 8 MB, even with ids of 16 bits.
 WORDS = np.random.default_rng(1).integers(97, 123, (30_000, 6)).astype(np.uint8)
-TEXT = np.insert(WORDS, 6, 32, axis=1).tobytes() * 86
+TEXT = np.insert(WORDS, 6, 32, axis=1).tobytes() * 48
 TOKENIZER = bpe.train(texts=["aa"], vocab_size=256)
 IDS = np.array([TOKENIZER.encode(chr(byte))[0] for byte in range(128)])[np.frombuffer(TEXT, np.uint8)]
 

@@ -55,7 +55,7 @@ def check(shards: TokenShards, docs: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("format_name", RECORDED)
-@examples(25)
+@examples(12)
 @given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)), offset=st.sampled_from([0, 70_000]))
 def test_like_lists(tmp_path_factory: Any, format_name: str, docs: Any, size: Any, offset: int) -> None:
     docs = [[token_id + offset for token_id in document] for document in docs]

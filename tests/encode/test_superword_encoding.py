@@ -91,6 +91,13 @@ def test_ids_are_those_of_merging_by_rank(kind: str, seed: int, data: bytes) -> 
     assert tok.encode(data).tolist() == merged(tok, data)
 
 
+@cache
+def texts_and_ids(kind: str) -> tuple[list[str], list[list[int]]]:
+    """Texts shorter and longer than a chunk, and their ids by the naive twin."""
+    texts = [*sentences(5, 10), "", " ", "".join(sentences(6, 12)), "日本語" * 60 + " the end" * 100]
+    return texts, [merged(tokenizer(kind), text.encode()) for text in texts]
+
+
 @pytest.mark.parametrize("level", [0, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_way_of_encoding_gives_the_same_ids(kind: str, level: int, tmp_path: Path) -> None:
@@ -98,8 +105,7 @@ def test_every_way_of_encoding_gives_the_same_ids(kind: str, level: int, tmp_pat
     previous_level = set_vector_level(level)
     try:
         tok = bpe.Tokenizer(tokenizer(kind).spec)
-        texts = [*sentences(5, 10), "", " ", "".join(sentences(6, 12)), "日本語" * 60 + " the end" * 100]
-        expected = [merged(tok, text.encode()) for text in texts]
+        texts, expected = texts_and_ids(kind)
         assert [tok.encode(text).tolist() for text in texts] == expected
         for threads in (1, 2):
             assert [ids.tolist() for ids in tok.encode_batch(texts, threads=threads)] == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import naive
 import numpy as np
@@ -17,6 +18,8 @@ from bpe.base._cpu import LEVELS, get_vector_level, set_vector_level
 from bpe.evaluation._tally import COLUMNS, MAX_TOKEN_BYTES, TokenTally
 from bpe.evaluation.adapters import NO_SIZES, index_tokens
 from bpe.evaluation.vocabulary_metrics import SCRIPT_NAMES, find_shapes
+
+sum_text = cache(naive.sum_text)
 
 VECTORS = get_vector_level()
 MODES = ("script", "spaces", "characters")
@@ -71,7 +74,7 @@ def test_sums_equal_those_of_the_twin(mode: str, documents: list[bytes], sizes: 
         tally = begin_tally(documents, mode, np.arange(16), max_counted=5)  # moved to the totals again and again
         tally.add(ids, offsets, given_sizes)
         for index, (data, row) in enumerate(zip(documents, rows, strict=True)):
-            text = naive.sum_text(data, mode)
+            text = sum_text(data, mode)
             cut, f1 = naive.sum_cuts(data, naive.find_cuts(row), mode)
             assert tally.rows[index, TEXT].tolist() == text
             assert tally.rows[index, TOKENS].tolist() == [len(row), 1, *cut]
@@ -98,7 +101,7 @@ def test_long_texts_equal_the_twin_at_every_vector_level(level: str, longest: in
     finally:
         set_vector_level(VECTORS)
     for index, (data, row) in enumerate(zip(documents, rows, strict=True)):
-        assert tally.rows[index, TEXT].tolist() == naive.sum_text(data, "script")
+        assert tally.rows[index, TEXT].tolist() == sum_text(data, "script")
         cut, _ = naive.sum_cuts(data, naive.find_cuts(row), "script")
         assert tally.rows[index, TOKENS].tolist() == [len(row), 1, *cut]
 
@@ -152,7 +155,7 @@ def test_numbers_may_be_longer_than_a_window() -> None:
     tally.add(ids, np.cumsum([0, *map(len, rows)]), NO_SIZES)
     for index, (data, row) in enumerate(zip(documents, rows, strict=True)):
         cut, f1 = naive.sum_cuts(data, naive.find_cuts(row), "script")
-        assert tally.rows[index, TEXT].tolist() == naive.sum_text(data, "script")
+        assert tally.rows[index, TEXT].tolist() == sum_text(data, "script")
         assert tally.rows[index, TOKENS].tolist() == [len(row), 1, *cut]
         assert tally.rows[index, F1] == pytest.approx(f1, abs=1e-9)
 

@@ -152,28 +152,40 @@ def test_roles_come_from_the_configuration(hub, tmp_path):
         assert run(hub, tmp_path / "home", calls, **environment) == [f"{tok.fingerprint} <|im_end|>"]
 
 
-@pytest.mark.parametrize("format_", ["huggingface", "tekken", "vocab-merges", "tiktoken-folder"])
-def test_chat_templates_come_from_the_hub(hub, tmp_path, format_):
-    templates = {"default": "{{ d }}", "rag": "{{ r }}"}
-    special = ["<|endoftext|>"]
+FORMATS_WITH_TEMPLATES = ("huggingface", "tekken", "vocab-merges", "tiktoken-folder")
+
+
+def write_with_templates(folder: Path, format_: str, templates: dict[str, str]) -> None:
+    """Write the files of a repository with a tokenizer of this format."""
     tok = bpe.train(
-        texts=TEXTS, vocab_size=262, special_tokens=special, pretokenizer="tekken" if format_ == "tekken" else "qwen2",
+        texts=TEXTS,
+        vocab_size=262,
+        special_tokens=["<|endoftext|>"],
+        pretokenizer="tekken" if format_ == "tekken" else "qwen2",
         alphabet=bpe.Alphabet(initial=[bytes([byte]) for byte in range(256)]),
-    )  # fmt: skip
+    )
     tok = bpe.Tokenizer(replace(tok.spec, chat_templates=templates))
     if format_ == "huggingface":
-        tok.save_pretrained(tmp_path / "chat")
-    else:
-        (tmp_path / "chat").mkdir()
-        target = tmp_path / "chat" / ("tekken.json" if format_ == "tekken" else "")
-        tok.save(target, format=format_, lossy=True)
-        for path, data in write_chat_templates(templates).items():
-            (tmp_path / "chat" / path).parent.mkdir(exist_ok=True)
-            (tmp_path / "chat" / path).write_bytes(data)
-    hub.add("org/chat", tmp_path / "chat")
-    calls = 'tok = bpe.Tokenizer.from_pretrained("org/chat")\nprint(dict(tok.spec.chat_templates))'
-    for environment in ({}, {"HF_HUB_OFFLINE": "1"}) if format_ == "huggingface" else ({},):
-        assert run(hub, tmp_path / "home", calls, **environment) == [str(templates)]
+        tok.save_pretrained(folder)
+        return
+    folder.mkdir()
+    tok.save(folder / ("tekken.json" if format_ == "tekken" else ""), format=format_, lossy=True)
+    for path, data in write_chat_templates(templates).items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(data)
+
+
+def test_chat_templates_come_from_the_hub(hub, tmp_path):
+    templates = {"default": "{{ d }}", "rag": "{{ r }}"}
+    for format_ in FORMATS_WITH_TEMPLATES:
+        write_with_templates(tmp_path / format_, format_, templates)
+        hub.add(f"org/{format_}", tmp_path / format_)
+    calls = f"""
+for name in {FORMATS_WITH_TEMPLATES}:
+    print(name, dict(bpe.Tokenizer.from_pretrained("org/" + name).spec.chat_templates))"""
+    for environment in ({}, {"HF_HUB_OFFLINE": "1"}):
+        lines = run(hub, tmp_path / "home", calls, **environment)
+        assert lines == [f"{name} {templates}" for name in FORMATS_WITH_TEMPLATES]
 
 
 def test_the_advice_names_all_files():

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 from peers import Peer
+from strategies import SOAK
 
 import bpe
 from bpe.formats.huggingface import read, write
@@ -65,7 +66,7 @@ def test_ids_and_spans_are_those_of_tokenizers(suffix, unk):
         assert reloaded == tok
         unreachable = set(tok.unreachable().tolist())
         for most in (3, 10, 30, 150):
-            for _ in range(4):
+            for _ in range(2 * SOAK):
                 text = " ".join(words(rng, letters + ["x"] * (unk is not None), rng.randint(1, 5), most))
                 wanted = peer.encode(text)
                 if sum(end - start for start, end in wanted.offsets) < len(text.replace(" ", "")):

@@ -56,7 +56,7 @@ def test_truncating_and_extending_equal_training(words: dict[str, int], most: in
 
 
 @each_kind
-@examples(8)
+@examples(5)
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40), tie_break=st.sampled_from(TIE_BREAKS))
 def test_truncating_and_extending_equal_training_for_every_model(
     kind: str, tie_break: str, words: dict[str, int], most: int, more: int
