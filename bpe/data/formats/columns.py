@@ -158,10 +158,6 @@ class ColumnWriter(ShardWriter):
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
         self._n_rows, self._group_end = 0, 0
         self._encoding: deque[tuple[int, Outcome[Any]]] = deque()  # row groups: their ids, and what they become
-        self._start()
-
-    def _start(self) -> None:
-        """Write the beginning of the file."""
 
     def _encode(self, row_group: _RowGroup) -> Any:
         """Encode a row group, in any thread."""
@@ -233,7 +229,8 @@ class ColumnWriter(ShardWriter):
 class ParquetWriter(ColumnWriter):
     """Writes a Parquet file."""
 
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """Write the beginning of the file."""
         import pyarrow.parquet as pq
 
         empty_file = load_pyarrow().BufferOutputStream()
@@ -263,7 +260,8 @@ class ArrowWriter(ColumnWriter):
 
     _output: _PyArrowFile | None = None
 
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """Write the beginning of the file."""
         self._output = _PyArrowFile(self._files[0])
         pa = load_pyarrow()
         self._writer: Any = pa.ipc.new_file(pa.PythonFile(self._output, mode="w"), self._schema)
