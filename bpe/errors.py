@@ -200,6 +200,15 @@ def _is_of_signal_handler(error: BaseException) -> bool:
     return isinstance(error, TimeoutError) and error.errno is None
 
 
+@contextmanager
+def name_file_in_errors(path: str) -> Iterator[None]:
+    """Name a file in the errors of the system that arise in the block, which would name none, or another one."""
+    try:
+        yield
+    except OSError as error:
+        raise add_file_name(error, path) from None
+
+
 def add_file_name(error: OSError, path: str, reason: str | None = None) -> OSError:
     """Make an error of the system that names a file, and a reason instead of the system's, if one is given."""
     raise_if_of_signal_handler(error)

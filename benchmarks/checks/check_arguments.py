@@ -1,6 +1,7 @@
 """Call every public function, method and command with arguments that lie, change, raise or call back.
 
     python benchmarks/checks/check_arguments.py [DOORS …] [--seconds S] [--seed S]
+    python benchmarks/checks/check_arguments.py --settings
 
 `tests/support/doors.py` lists the doors. In each call of a door one or two of its valid arguments, or the items within
 one, are replaced: by values of other types and ranges; by objects whose `__index__`, `__iter__`, `__len__` or
@@ -8,8 +9,11 @@ one, are replaced: by values of other types and ranges; by objects whose `__inde
 by arrays of any shape, dtype, order and alignment. Whatever is given, the call must end within a minute, with a result
 or with an error that says what is wrong, or that of the argument's own hook; a process that crashes, and an
 AttributeError, a SystemError and the like, are faults. Then the same door, called with valid arguments, must give the
-result that it gave before. The doors of
-each class or module, and all commands, are attacked in a process of their own.
+result that it gave before. The doors of each class or module, and all commands, are attacked in a process of their own.
+
+With --settings, every door is called with valid arguments in processes with other settings: Python's debugging
+allocator and development mode, hash seeds, locales, time zones, a working folder that nobody may write, closed standard
+streams. The results must be the same.
 """
 
 from __future__ import annotations
@@ -18,11 +22,14 @@ import argparse
 import contextlib
 import faulthandler
 import io
+import json
+import locale
 import logging
 import os
 import random
 import re
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -339,6 +346,55 @@ def check_room(room: str, seconds: float, seed: int) -> int:
     return len(faults)
 
 
+#: For each setting the variables of the environment, the options of Python, and whether the streams are closed.
+SETTINGS: dict[str, tuple[dict[str, str], list[str], bool]] = {
+    "usual": ({}, [], False),
+    "debugging allocator": ({"PYTHONMALLOC": "debug"}, [], False),
+    "development mode": ({}, ["-X", "dev"], False),
+    "hash seed 1": ({"PYTHONHASHSEED": "1"}, [], False),
+    "hash seed 2": ({"PYTHONHASHSEED": "2"}, [], False),
+    "locale C": ({"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, [], False),
+    "Turkish locale": ({"LC_ALL": "tr_TR.UTF-8"}, [], False),
+    "time zone": ({"TZ": "Pacific/Kiritimati"}, [], False),
+    "without assertions": ({}, ["-OO"], False),
+    "closed streams": ({}, [], True),
+}
+
+
+def find_results() -> dict[str, str]:
+    """Call each door with valid arguments, in a folder that nobody may write: its result as text."""
+    logging.disable()
+    warnings.simplefilter("ignore")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    with contextlib.suppress(locale.Error):
+        locale.setlocale(locale.LC_ALL, "")
+    with tempfile.TemporaryDirectory() as inputs, tempfile.TemporaryDirectory() as working, mute():
+        os.chmod(working, 0o555)
+        os.chdir(working)
+        doors = {name: door for name, door in make_doors(Path(inputs)).items() if not door.changes}
+        return {name: find_outcome(door).replace(inputs, "") for name, door in doors.items()}
+
+
+def compare_settings() -> int:
+    """Compare the results of all doors under each setting with the usual ones: the exit status."""
+    usual: dict[str, str] = {}
+    failed = 0
+    for name, (variables, options, is_closed) in SETTINGS.items():
+        with tempfile.NamedTemporaryFile() as file:
+            command = [sys.executable, *options, __file__, "--in-process", f"--results={file.name}"]
+            if is_closed:
+                command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
+            status = subprocess.run(command, env=os.environ | variables).returncode
+            results = json.loads(file.read() or "{}")
+        usual = usual or results
+        different = [door for door in usual if results.get(door) != usual[door]]
+        for door in different[:5]:
+            print(f"{name}: {door} gives {str(results.get(door))[:300]}, usually {usual[door][:300]}", flush=True)
+        print(f"{name}: {len(results)} results, {len(different)} different", flush=True)
+        failed += status != 0 or bool(different) or not results
+    return min(failed, 1)
+
+
 def make_stream() -> io.TextIOWrapper:
     """Make a stream that nobody reads."""
     return io.TextIOWrapper(io.BytesIO())
@@ -357,8 +413,15 @@ def main() -> int:
     parser.add_argument("rooms", nargs="*", metavar="DOORS", help="such as bpe.Tokenizer; default all")
     parser.add_argument("--seconds", type=float, default=20.0, help="for each class, module, and all commands")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--settings", action="store_true", help="compare the results under other settings")
+    parser.add_argument("--results", metavar="FILE", help=argparse.SUPPRESS)
     parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.settings:
+        return compare_settings()
+    if options.results:
+        Path(options.results).write_text(json.dumps(find_results()))
+        return 0
     if options.in_process:
         return min(check_room(options.rooms[0], options.seconds, options.seed), 1)
     rooms = list_rooms()

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bpe.errors import add_file_name, check_path, ignore_system_errors, raise_if_of_signal_handler
+from bpe.errors import check_path, ignore_system_errors, name_file_in_errors, raise_if_of_signal_handler
 
 fcntl: Any  # None on Windows
 try:
@@ -73,13 +73,13 @@ class AtomicFile:
 
     def sync(self) -> None:
         """Write everything to the disk, under the temporary name."""
-        with _name_target_in_errors(self._shown_path):
+        with name_file_in_errors(self._shown_path):
             self.file.flush()
             os.fsync(self.file.fileno())
 
     def commit(self) -> None:
         """Rename the file to its target, and close it. Call `sync` first."""
-        with _name_target_in_errors(self._shown_path):
+        with name_file_in_errors(self._shown_path):
             _copy_permissions(self.file.fileno(), self._temporary_path, self._target)
             if fcntl is not None:  # rename while the lock is held, so that no other writer removes the file
                 os.replace(self._temporary_path, self._target)
@@ -188,7 +188,7 @@ def _create_temporary(target: Path, mode: int, shown_path: str) -> tuple[str, in
         temporary_path = str(target.parent / f"{_make_prefix(target)}{os.urandom(8).hex()}.tmp")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         try:
-            with _name_target_in_errors(shown_path):
+            with name_file_in_errors(shown_path):
                 descriptor = os.open(temporary_path, flags, mode)
         except (FileNotFoundError, NotADirectoryError):
             reason = "the folder does not exist; make it first"
@@ -242,15 +242,6 @@ def _copy_permissions(descriptor: int, temporary_path: str, target: Path) -> Non
     os.fchmod(descriptor, mode)
 
 
-@contextmanager
-def _name_target_in_errors(path: str) -> Iterator[None]:
-    """Name the target in OSErrors, which would name the temporary file or no file."""
-    try:
-        yield
-    except OSError as error:
-        raise add_file_name(error, path) from None
-
-
 class _ErrorNamingFile(io.FileIO):
     """A file whose write errors, such as a full disk, name the target."""
 
@@ -260,5 +251,5 @@ class _ErrorNamingFile(io.FileIO):
 
     def write(self, data: Any, /) -> int:
         """Write bytes, as `FileIO.write` does."""
-        with _name_target_in_errors(self._target):
+        with name_file_in_errors(self._target):
             return super().write(data)

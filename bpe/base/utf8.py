@@ -11,7 +11,7 @@ import numpy as np
 
 from bpe.base._utf8 import decode_utf8, encode_utf8, find_invalid_utf8, read_bytes
 from bpe.base.offsets import compute_offsets
-from bpe.errors import check_path, describe
+from bpe.errors import check_path, describe, name_file_in_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -159,7 +159,8 @@ def read_file(path: str | os.PathLike[str], max_bytes: int = MAX_FILE_BYTES) -> 
             return read_all(file, path, max_bytes)
         if status.st_size > max_bytes:
             raise _make_size_error(path, max_bytes)
-        return read_bytes(file, status.st_size)
+        with name_file_in_errors(path):
+            return read_bytes(file, status.st_size)
 
 
 def read_all(file: BinaryIO, name: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:

@@ -117,6 +117,7 @@ cdef class FileReader:
     cdef int attach(self, FileBlock block) except -1
     cdef bint take_block(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil
     cdef bint give_out(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil
+    cdef int give_out_next(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil
     cdef int read(self, FileBlock block) except -1 nogil
 
 

@@ -264,30 +264,40 @@ cdef class FileReader:
 
     cdef bint give_out(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
         """Give out the next block, which is to be `read`; False if there is none."""
-        cdef Py_ssize_t end
+        cdef bint is_given_out = False
         with self.lock:
             if load(&self.finished_flag):
                 return False
-            end = measure_small(self)
-            if self.file == NULL and end < 0:
-                open_next(self)
-            if self.file != NULL:
-                end = find_block_end(self, find_last_line if self.has_records else find_last, context)
-            block.file, block.unit_index, block.index = self.file, self.unit_index, self.n_blocks
-            block.n = block.disk_bytes = end - self.offset
-            block.n_lines_before = -1
-            block.offset, block.begins_document = self.offset, self.begins_document
-            self.n_blocks += 1
-            if self.file == NULL or end == self.file.end:
-                end_file(self, block)
-            else:
-                self.file.n_unread += 1
-                end_block(self, block, self.window + end - self.window_start, end - self.window_start)
-                self.offset = end
+            try:
+                self.give_out_next(block, find_last, context)
+                is_given_out = True
+            finally:
+                if not is_given_out:                       # what is known of the file may be half changed
+                    store(&self.finished_flag, 1)
         if <void*>block.reader != <void*>self:             # else no GIL is needed
             with gil:
                 block.reader = self
         return True
+
+    cdef int give_out_next(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
+        """Find the end of the next block, while holding the lock."""
+        cdef Py_ssize_t end = measure_small(self)
+        if self.file == NULL and end < 0:
+            open_next(self)
+        if self.file != NULL:
+            end = find_block_end(self, find_last_line if self.has_records else find_last, context)
+        block.file, block.unit_index, block.index = self.file, self.unit_index, self.n_blocks
+        block.n = block.disk_bytes = end - self.offset
+        block.n_lines_before = -1
+        block.offset, block.begins_document = self.offset, self.begins_document
+        self.n_blocks += 1
+        if self.file == NULL or end == self.file.end:
+            end_file(self, block)
+        else:
+            self.file.n_unread += 1
+            end_block(self, block, self.window + end - self.window_start, end - self.window_start)
+            self.offset = end
+        return 0
 
     cdef int read(self, FileBlock block) except -1 nogil:
         """Read a block that `give_out` has given out; its file is closed if it is the last one.

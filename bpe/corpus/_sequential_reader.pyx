@@ -8,7 +8,6 @@ what is after that begins the next block. Records are read, and all blocks are u
     thread A                                      |use block 0          |read block 2 ...
 """
 
-from bpe.base._atomic cimport load
 from bpe.base._memory cimport grow_array
 from bpe.base._types cimport byte_t
 from bpe.corpus._csv_rows cimport RowDialect
@@ -81,36 +80,30 @@ cdef class SequentialReader(FileReader):
             has_block = self.take_block(block, find_last_line, NULL)
         return block.make_block() if has_block else None
 
-    cdef bint give_out(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
-        """Read the next block; False if there is none."""
+    cdef int give_out_next(self, FileBlock block, find_last_t find_last, void* context) except -1 nogil:
+        """Read the next block, while holding the lock."""
         cdef bint at_end
-        with self.lock:
-            if load(&self.finished_flag):
-                return False
-            if not self.is_open:
-                open_in_order(self)
-            at_end = read_in_order(self, block, find_last_line if self.has_records else find_last, context)
-            block.file, block.unit_index, block.index = self.file, self.unit_index, self.n_blocks
-            block.offset, block.begins_document = self.offset, self.begins_document
-            block.n_lines_before = -1 if self.texts is None else self.n_lines
-            self.offset += block.n
-            if self.texts is not None and self.has_records:
-                self.n_lines += count_newlines(block.lines, block.n)
-            if self.dialect is not None and self.n_columns == 0:  # blank lines may fill blocks before the header
-                with gil:
-                    take_header(self, block)
-            block.column, block.n_columns = self.column, self.n_columns
-            if at_end:
-                end_in_order(self, block)
-            else:
-                if self.file != NULL:
-                    self.file.n_unread += 1
-                end_block(self, block, input_of(self, block) + block.n, block.n)
-            self.n_blocks += 1
-        if <void*>block.reader != <void*>self:
+        if not self.is_open:
+            open_in_order(self)
+        at_end = read_in_order(self, block, find_last_line if self.has_records else find_last, context)
+        block.file, block.unit_index, block.index = self.file, self.unit_index, self.n_blocks
+        block.offset, block.begins_document = self.offset, self.begins_document
+        block.n_lines_before = -1 if self.texts is None else self.n_lines
+        self.offset += block.n
+        if self.texts is not None and self.has_records:
+            self.n_lines += count_newlines(block.lines, block.n)
+        if self.dialect is not None and self.n_columns == 0:  # blank lines may fill blocks before the header
             with gil:
-                block.reader = self
-        return True
+                take_header(self, block)
+        block.column, block.n_columns = self.column, self.n_columns
+        if at_end:
+            end_in_order(self, block)
+        else:
+            if self.file != NULL:
+                self.file.n_unread += 1
+            end_block(self, block, input_of(self, block) + block.n, block.n)
+        self.n_blocks += 1
+        return 0
 
     cdef int read(self, FileBlock block) except -1 nogil:
         """Check a block that `give_out` has read, and read its records; its file is closed if it is the last one."""

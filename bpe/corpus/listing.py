@@ -32,7 +32,7 @@ from bpe.corpus.contents import (
     find_compression,
     needs_first_line,
 )
-from bpe.errors import FormatError, check_iterable, describe, short_repr, with_article
+from bpe.errors import FormatError, add_file_name, check_iterable, describe, short_repr, with_article
 
 SourceFormat = Literal["text", "jsonl", "csv", "tsv", "parquet", "arrow"]
 SourceKind = Literal["file", "pipe", "stdin", "remote"]
@@ -279,6 +279,8 @@ def _read_first_bytes(name: str, size: int) -> bytes:
         if needs_first_line(first_bytes):
             first_bytes += os.read(descriptor, MAX_FIRST_LINE_BYTES)
         return first_bytes
+    except OSError as error:
+        raise add_file_name(error, name) from None
     finally:
         os.close(descriptor)
 

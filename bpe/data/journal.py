@@ -18,7 +18,6 @@ files and the sources.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -203,9 +202,8 @@ class Journal:
             sync_folder(self.path.parent)
             size = os.fstat(self._descriptor).st_size
             try:
-                written = os.write(self._descriptor, data)
-                if written < len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                while data:  # a write may be short
+                    data = data[os.write(self._descriptor, data) :]
                 os.fsync(self._descriptor)
             except OSError:
                 os.ftruncate(self._descriptor, size)

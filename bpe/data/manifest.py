@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from bpe.base.atomic_files import atomic_write, sync_folder
+from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
 from bpe.data.formats.files import WrittenFile
 from bpe.data.journal import JOURNAL_NAME, match_names
@@ -164,7 +165,7 @@ class Manifest:
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_MANIFEST_BYTES:
             raise FormatError(f"it is no file of at most {_MAX_MANIFEST_BYTES} bytes; it must be a manifest", path=path)
         try:
-            return parse_manifest(parse_json(path.read_bytes()))
+            return parse_manifest(parse_json(read_file(path, _MAX_MANIFEST_BYTES)))
         except FormatError as error:
             raise FormatError(error.message, path=path, where=error.where) from None
 

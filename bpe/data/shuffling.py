@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import compute_offsets
 from bpe.data.loaders.order import GOLDEN, mix_words
-from bpe.errors import FormatError, add_file_name
+from bpe.errors import FormatError, add_file_name, name_file_in_errors
 
 #: The folder of the bucket files, in the output folder.
 BUCKETS_FOLDER = ".buckets"
@@ -254,7 +254,7 @@ def _find_size(path: Path, sync: bool = False) -> int:
     """Find the size of a file, 0 if there is none."""
     try:
         if sync:
-            with open(path, "rb+") as file:
+            with open(path, "rb+") as file, name_file_in_errors(str(path)):
                 os.fsync(file.fileno())
         return path.stat().st_size
     except FileNotFoundError:

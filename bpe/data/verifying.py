@@ -29,7 +29,14 @@ from bpe.data.journal import JOURNAL_NAME
 from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, list_inner_folders
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import compute_document_keys, find_buckets
-from bpe.errors import FormatError, check_int, get_log, pluralize, raise_if_of_signal_handler
+from bpe.errors import (
+    FormatError,
+    check_int,
+    get_log,
+    name_file_in_errors,
+    pluralize,
+    raise_if_of_signal_handler,
+)
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import Allowed
 
@@ -156,7 +163,7 @@ def find_file_defects(folder: Path, entry: ShardEntry, advance: Advance = lambda
             yield f"{file.name}: it has {pluralize(size, 'byte')}, and {file.size} in the manifest"
             continue
         crc = 0
-        with open(path, "rb") as stream:
+        with open(path, "rb") as stream, name_file_in_errors(str(path)):
             while piece := stream.read(_READ_BYTES):
                 crc = crc32(piece, crc)
                 advance(len(piece))

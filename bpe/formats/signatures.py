@@ -10,7 +10,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from bpe.errors import FormatError
+from bpe.errors import FormatError, name_file_in_errors
 from bpe.formats.packed import read_first_bytes, unpack
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def map_gguf(path: str | os.PathLike[str]) -> mmap | None:
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
         return None
-    with open(path, "rb") as file:
+    with open(path, "rb") as file, name_file_in_errors(os.fspath(path)):
         if file.read(4) != GGUF_MAGIC:
             return None
         import mmap as memory

@@ -126,11 +126,13 @@ class Inputs:
         self.counts = bpe.count_words(texts=TEXTS * 3)
         self.counts.save(folder / "words.counts")
         self.tok.save(folder / "tokenizer.json")
-        (folder / "text.txt").write_text("\n".join(TEXTS))
-        (folder / "words.txt").write_text("low\t5\n lower\t2\n")
-        (folder / "chats.jsonl").write_text((json.dumps({"messages": MESSAGES}) + "\n") * 5)
-        (folder / "clip.txt").write_text('"x#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\n')
-        (folder / "codes").write_text("#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\n")
+        (folder / "text.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+        (folder / "words.txt").write_text("low\t5\n lower\t2\n", encoding="utf-8")
+        (folder / "chats.jsonl").write_text((json.dumps({"messages": MESSAGES}) + "\n") * 5, encoding="utf-8")
+        (folder / "clip.txt").write_text(
+            '"x#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\n', encoding="utf-8"
+        )
+        (folder / "codes").write_text("#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\n", encoding="utf-8")
         self.ranked = bpe.train(texts=TEXTS * 3, vocab_size=270, pretokenizer="cl100k")
         self.ranked.save(folder / "small.tiktoken", format="tiktoken", lossy=True)
         rows = [([*range(n % 7, n % 7 + 20 + n)], [n % 2] * (20 + n)) for n in range(12)]

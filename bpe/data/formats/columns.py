@@ -163,10 +163,6 @@ class ColumnWriter(ShardWriter):
         self._n_rows, self._group_end = 0, 0
         self._encoding: deque[tuple[int, Outcome[None]]] = deque()  # row groups: the number of their ids, their end
         self._n_groups = self._n_written_groups = 0
-        self._start()
-
-    def _start(self) -> None:
-        """Write the beginning of the file."""
 
     def _encode(self, row_group: _RowGroup) -> Any:
         """Encode a row group, in any thread."""
@@ -254,7 +250,8 @@ class ColumnWriter(ShardWriter):
 class ParquetWriter(ColumnWriter):
     """Writes a Parquet file."""
 
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """Write the beginning of the file."""
         import pyarrow.parquet as pq
 
         empty_file = load_pyarrow().BufferOutputStream()
@@ -284,7 +281,8 @@ class ArrowWriter(ColumnWriter):
 
     _output: _PyArrowFile | None = None
 
-    def _start(self) -> None:
+    def begin(self) -> None:
+        """Write the beginning of the file."""
         self._output = _PyArrowFile(self._files[0])
         pa = load_pyarrow()
         self._writer: Any = pa.ipc.new_file(pa.PythonFile(self._output, mode="w"), self._schema)

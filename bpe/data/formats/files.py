@@ -16,7 +16,7 @@ from bpe.base.atomic_files import AtomicFile
 from bpe.base.threads import Part, Result, Workers
 from bpe.data.formats._file_writer import FileTarget, write_at
 from bpe.data.formats._mapping import FileMapping
-from bpe.errors import ignore_system_errors, make_id_error
+from bpe.errors import ignore_system_errors, make_id_error, name_file_in_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,7 +125,8 @@ class ShardFile:
         """Write everything, with the header, to the disk."""
         assert len(header) == self._header_size
         size = len(header) + self._size
-        os.ftruncate(self._descriptor, size)  # after ids that were too large there may be more
+        with name_file_in_errors(os.fspath(self.path)):
+            os.ftruncate(self._descriptor, size)  # after ids that were too large there may be more
         if header:
             write_at(self._descriptor, 0, header, _NO_HELPERS, os.fspath(self.path))
         self._crc = combine_crc32(crc32(header), self._crc, self._size)
@@ -194,7 +195,11 @@ class Spool:
         with _name_folder_in_errors(self._folder):
             self._file.flush()
             self._file.seek(0)
-        while data := self._file.read(PIECE_BYTES):
+        while True:
+            with _name_folder_in_errors(self._folder):
+                data = self._file.read(PIECE_BYTES)
+            if not data:
+                return
             yield np.frombuffer(data, dtype=self.dtype)
 
     def map_numbers(self) -> NDArray[Any]:

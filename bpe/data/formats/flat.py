@@ -38,7 +38,7 @@ from bpe.data.formats.reading import (
     read_numbers,
 )
 from bpe.data.formats.shard_format import ShardWriter
-from bpe.errors import FormatError, short_repr
+from bpe.errors import FormatError, name_file_in_errors, short_repr
 from bpe.formats.id_files import MAX_HEADER, NpyHeader, build_npy_header, parse_npy_header
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def open_native(path: Path, validate: bool) -> Shard:
 def _read_header(path: Path, dtypes: tuple[str, ...]) -> NpyHeader:
     """Read the header of a .npy file of one of these dtypes; the file must have the size that it declares."""
     size = find_size(path)
-    with open(path, "rb") as file:
+    with open(path, "rb") as file, name_file_in_errors(str(path)):
         header = parse_npy_header(file.read(MAX_HEADER), str(path))
     if header.dtype.str not in dtypes:
         raise FormatError(f"its dtype is {header.dtype.str}; it must be {' or '.join(dtypes)}", path=path)
@@ -98,8 +98,8 @@ def _read_header(path: Path, dtypes: tuple[str, ...]) -> NpyHeader:
 class NativeWriter(ShardWriter):
     """Writes a native shard. The files in `_files`: ids, mask (if there are masks), offsets."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def begin(self) -> None:
+        """Write the offset of the first document."""
         self._files[-1].write(np.zeros(1, dtype=_OFFSET_DTYPE))
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:

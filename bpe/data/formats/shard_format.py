@@ -99,7 +99,13 @@ class ShardFormat:
         threads: WriterThreads = ONE_THREAD,
     ) -> ShardWriter:
         """Start a shard whose files begin with `stem`, in an existing folder; `dtype` comes from `choose_dtype`."""
-        return self.make_writer(self, folder, stem, dtype, masks=masks, info=info, threads=threads)
+        writer = self.make_writer(self, folder, stem, dtype, masks=masks, info=info, threads=threads)
+        try:
+            writer.begin()
+        except BaseException:
+            writer.discard()
+            raise
+        return writer
 
     def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
         """Open a shard by the path of its main file.
@@ -250,6 +256,9 @@ class ShardWriter:
             spool.discard()
 
     # What formats override ------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Write the beginning of the files, by default nothing."""
 
     def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], mask: NDArray[np.uint8] | None) -> None:
         """Write ids, by default to the first file, and their mask, to the second.
