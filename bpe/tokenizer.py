@@ -189,9 +189,10 @@ class Tokenizer(_fast_path.FastKernels):
         return np.concatenate((prepended, ids, appended))
 
     @cached_property
-    def _fast_specials(self) -> SpecialEncoder | None:
+    def _special_encoder(self) -> SpecialEncoder | None:
         """For the fast path of `encode`: what encodes texts with all special tokens allowed, or None."""
-        return self._engine.fast_specials
+        special_encoder = self._fast_specials = self._engine.fast_specials
+        return special_encoder
 
     @cached_property
     def _engine_without_dropout(self) -> Engine:

@@ -56,8 +56,10 @@ cdef copy_rows(const MatchList* matches):
 
 cdef inline uint32_t find_child(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
     """Return the child of a node by a byte; 0 if there is none."""
-    cdef uint32_t first = tree.first[node], end = tree.first[node + 1]
-    cdef uint32_t at = first + <uint32_t>lower_bound(tree.label + first, end - first, byte)
+    cdef uint32_t first = tree.first[node], end = tree.first[node + 1], at
+    if end - first == 1:                                   # inside a name, nearly always
+        return first if tree.label[first] == byte else 0
+    at = first + <uint32_t>lower_bound(tree.label + first, end - first, byte)
     return at if at < end and tree.label[at] == byte else 0
 
 

@@ -10,6 +10,7 @@ from bpe.encode._encoder import Encoder
 class FastKernels:
     _fast_encoder: Encoder | None
     _fast_offsets: FastOffsetEncoder | None
+    _fast_specials: Any
 
 def with_fast_encode(method: Callable[..., Any]) -> Callable[..., Any]: ...
 def with_fast_batch(method: Callable[..., Any], kind: type) -> Callable[..., Any]: ...

@@ -14,17 +14,18 @@ from bpe.base._ids cimport reserve
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, copy_padded, max_utf8_size, to_utf8, get_code_unit, get_code_units
-from bpe.encode._chunk cimport MAX_PIECES, WHOLE, Feed, Fragment, pays_to_split
-from bpe.encode._chunk_filler cimport count_three_byte_chars, begin_feed
+from bpe.encode._chunk cimport MAX_EMITTED_IDS, MAX_PIECES, WHOLE, Feed, Fragment, pays_to_split
+from bpe.encode._chunk_filler cimport begin_feed, count_three_byte_chars, emit_values
 from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, build_split_filter, encode_fragment, get_splits
+from bpe.encode._piece_ids cimport enter_value
 from bpe.encode._piece_splitter cimport split_singly
-from bpe.encode._special_encoder cimport SpecialEncoder
 from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport (
-    CURRENT, EMPTY_KEY, MAX_MIDDLE_WORD, MAX_SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
-    find_word, fetch_shared_short, has_ids, hash_word, load_near_key, get_state,
+    CURRENT, EMPTY_KEY, MAX_LONG_WORD, MAX_MIDDLE_WORD, MAX_SHORT_WORD, SHORT_KEY_FACTOR, Cache, fetch_shared_short,
+    find_front, find_shared, find_word, get_state, has_capacity, has_ids, hash_word, load_near_key, make_value,
+    prefetch_front, prefetch_line, prefetch_spilled,
 )
-from bpe.encode._workspace cimport Workspace, emit_value
+from bpe.encode._workspace cimport N_RECENT_TEXTS, Workspace, emit_spilled, emit_value
 from bpe.pretokenize._char_scanner cimport get_skip_gap
 from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
 from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH, PyUnicode_Substring
@@ -44,6 +45,8 @@ cdef extern from *:
 
 cdef enum:
     MAX_TINY_BYTES = 128      # bytes: a shorter text is encoded faster without a chunk
+    MAX_REPEATED_BYTES = 1024  # the same for a text that comes again, and whose pieces would be split
+    RECOGNIZED_BYTES = 64     # a text that comes again is recognized by so many bytes and its size
     MEAN_TOKEN_BYTES = 6      # a little more than in most texts
     MAX_CUT = 1 << 30         # tokens: a text is cut after fewer
     MAX_BATCH_CHARS = 1 << 16  # characters: releasing the GIL does not pay for less
@@ -57,20 +60,17 @@ cdef class FastKernels:
 
     cdef public Encoder _fast_encoder  # None if it cannot take texts unchanged
     cdef public FastOffsetEncoder _fast_offsets  # None, too, before `_offset_encoder` is there
+    cdef public object _fast_specials  # a SpecialEncoder or None; None before `_special_encoder` is there
 
 
 def with_fast_encode(method):
-    """Wrap `Tokenizer.encode` in a fast path; `method` handles all other calls.
-
-    The tokenizer's `_fast_specials` is a `SpecialEncoder` for `allowed_special="all"`, or None.
-    """
+    """Wrap `Tokenizer.encode` in a fast path; `method` handles all other calls."""
 
     def encode(
         FastKernels self not None, text, *, allowed_special=NO_NAMES, disallowed_special=NO_NAMES, dropout=None,
         seed=None, template=False,
     ):
         cdef Encoder encoder
-        cdef SpecialEncoder special_encoder
         if disallowed_special is NO_NAMES and dropout is None and seed is None and template is False:
             if allowed_special is NO_NAMES:
                 encoder = self._fast_encoder
@@ -78,7 +78,7 @@ def with_fast_encode(method):
                 if ids is not None:
                     return ids
             elif is_all(allowed_special) and (type(text) is str or type(text) is bytes):
-                special_encoder = self._fast_specials
+                special_encoder = self._fast_specials if self._fast_specials is not None else self._special_encoder
                 ids = None if special_encoder is None else special_encoder.encode(text)
                 if ids is not None:
                     return ids
@@ -335,10 +335,11 @@ cdef bint append_copied(
 cdef bint append_padded(
     Encoder encoder, Workspace workspace, const byte_t* text, Py_ssize_t size, bint is_ascii
 ) except -1:
-    """Append the ids of UTF-8 that UTF8_PADDING zeros follow: the scanner and the keys read vectors of the text."""
+    """Append the ids of UTF-8 after which UTF8_PADDING bytes can be read: the scanner and the keys load vectors."""
     cdef Fragment fragment = Fragment(text=text, size=size, token=0)
-    if size <= MAX_TINY_BYTES and append_tiny(encoder, workspace, text, size, is_ascii):
-        return True
+    if size <= (MAX_TINY_BYTES if is_ascii else MAX_REPEATED_BYTES):
+        if append_tiny(encoder, workspace, text, size, is_ascii):
+            return True
     begin_feed(workspace.feed, &fragment, 1, encoder.scanner)
     workspace.feed.in_one_buffer, workspace.feed.readable = True, text + size + UTF8_PADDING
     workspace.feed.is_ascii = is_ascii
@@ -378,7 +379,7 @@ cdef bint append_tiny(
 ) except -1:
     """Append the ids of a tiny text, piece by piece; False, and no ids, if a piece has no value.
 
-    UTF8_PADDING zeros follow the text.
+    UTF8_PADDING bytes can be read after the text.
     """
     cdef size_t n_before = workspace.out.n, three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
     cdef Cache* cache = &workspace.cache
@@ -388,14 +389,17 @@ cdef bint append_tiny(
     cdef uint64_t lo[MAX_TINY_BYTES]
     cdef uint64_t hi[MAX_TINY_BYTES]
     cdef uint64_t values[MAX_TINY_BYTES]
-    cdef const byte_t* word
     cdef uint64_t value
-    cdef Py_ssize_t n, i, length, first = 0
+    cdef Py_ssize_t n, i, first = 0
     cdef const SplitTables* splits = choose_splits(encoder, three_byte_chars, size)
     cdef bint is_splitting = splits != NULL
     if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.table) != CURRENT:
         return False
     if is_splitting and encoder.piece_encoder.marks_word_ends:
+        return False
+    if is_splitting and is_repeated(workspace, text, size):
+        return append_whole_pieces(encoder, workspace, text, size, splits)
+    if size > MAX_TINY_BYTES:
         return False
     open_cursor(&feed.cursor, encoder.scanner, text, 0, size)
     feed.cursor.can_read_on = True
@@ -422,19 +426,121 @@ cdef bint append_tiny(
     for i in range(first, n):
         value = values[i]
         if value == 0:
-            word, length = text + start[i], end[i] - start[i]
-            if length <= MAX_SHORT_WORD:
-                value = fetch_shared_short(cache, lo[i])
-            else:
-                value = find_shared(cache.table, word, length, lo[i], hi[i])
-            if value == 0:
-                encoder.piece_encoder.merge_and_cache(
-                    workspace, word, length, workspace.chunk.roles[i] if is_splitting else WHOLE, lo[i], hi[i], &value
-                )
+            value = get_value(
+                encoder, workspace, text + start[i], end[i] - start[i], lo[i], hi[i],
+                workspace.chunk.roles[i] if is_splitting else WHOLE,
+            )
         if value == 0:
             workspace.out.n = n_before
             return False
         emit_value(workspace, value)
+    return True
+
+
+cdef inline uint64_t get_value(
+    Encoder encoder, Workspace workspace, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi, int role
+) except? 0:
+    """Return the value of a word that the front table does not have, merged if need be; 0 if it has none."""
+    cdef uint64_t value = find_behind_front(&workspace.cache, word, size, lo, hi)
+    if value == 0:
+        encoder.piece_encoder.merge_and_cache(workspace, word, size, role, lo, hi, &value)
+    return value
+
+
+cdef inline uint64_t find_behind_front(
+    Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi
+) noexcept nogil:
+    """Find the shared value of a word that the front table does not have, or 0."""
+    if size <= MAX_SHORT_WORD:
+        return fetch_shared_short(cache, lo)
+    return find_shared(cache.table, word, size, lo, hi)
+
+
+cdef inline bint is_repeated(Workspace workspace, const byte_t* text, Py_ssize_t size) noexcept nogil:
+    """Whether a text came to this workspace before, not long ago; or, rarely, one that begins alike."""
+    cdef uint64_t hashed = hash_bytes(text, min(size, <Py_ssize_t>RECOGNIZED_BYTES)) + size * SHORT_KEY_FACTOR
+    cdef uint32_t* recent = &workspace.recent_texts[hashed & (N_RECENT_TEXTS - 1)]
+    cdef bint is_known = recent[0] == <uint32_t>(hashed >> 32)
+    recent[0] = <uint32_t>(hashed >> 32)
+    return is_known
+
+
+cdef bint append_whole_pieces(
+    Encoder encoder, Workspace workspace, const byte_t* text, Py_ssize_t size, const SplitTables* splits
+) except -1:
+    """Append the ids of a text, whose pieces are split only if the cache does not have them; False as `append_tiny`.
+
+    Only for texts that come again: entering the pieces of all texts made new ones take twice as long.
+    """
+    cdef Cache* cache = &workspace.cache
+    cdef Feed* feed = workspace.feed
+    cdef uint64_t* values = workspace.chunk.values
+    cdef uint64_t* keys = workspace.chunk.keys
+    cdef size_t n_before = workspace.out.n
+    cdef Py_ssize_t n, i, length
+    cdef token_t* out
+    open_cursor(&feed.cursor, encoder.scanner, text, 0, size)
+    feed.cursor.can_read_on = True
+    n = scan_bounds(&feed.cursor, feed.bounds, MAX_PIECES)
+    if n == 0 or feed.cursor.pos < size:
+        return False
+    for i in range(n):
+        compute_keys(
+            cache, text + feed.bounds[i], feed.bounds[i + 1] - feed.bounds[i], &keys[2 * i], &keys[2 * i + 1]
+        )
+    for i in range(n):
+        length = feed.bounds[i + 1] - feed.bounds[i]
+        values[i] = find_front(cache, keys[2 * i]) if length <= MAX_SHORT_WORD else 0
+        if values[i] == 0 and length <= MAX_LONG_WORD:
+            values[i] = find_behind_front(cache, text + feed.bounds[i], length, keys[2 * i], keys[2 * i + 1])
+        prefetch_spilled(cache, values[i])
+    i = 0
+    while True:
+        reserve(&workspace.out, MAX_EMITTED_IDS * (n - i) + 16)
+        out = workspace.out.data + workspace.out.n
+        i += emit_values(values + i, n - i, cache.table.spilled, &out)
+        workspace.out.n = out - workspace.out.data
+        if i >= n:
+            return True
+        if values[i]:
+            emit_spilled(workspace, values[i])
+        elif not append_split_piece(encoder, workspace, text, feed.bounds[i], feed.bounds[i + 1], splits):
+            workspace.out.n = n_before
+            return False
+        i += 1
+
+
+cdef bint append_split_piece(
+    Encoder encoder, Workspace workspace, const byte_t* text, Py_ssize_t start, Py_ssize_t end,
+    const SplitTables* splits,
+) except -1:
+    """Append the ids of a piece, part by part, and enter them as those of the piece; False if a part has no value."""
+    cdef Feed* feed = workspace.feed
+    cdef Cache* cache = &workspace.cache
+    cdef byte_t* role = workspace.chunk.roles
+    cdef size_t n_before = workspace.out.n
+    cdef Py_ssize_t k, n, size
+    cdef const byte_t* part
+    cdef uint64_t lo, hi, value
+    feed.start[0], feed.end[0], feed.next, feed.n_found, feed.n_bytes_taken = start, end, 0, 1, 0
+    n = split_singly(feed, splits, MAX_PIECES, role)
+    for k in range(n):
+        part, size = text + feed.part_start[k], feed.part_end[k] - feed.part_start[k]
+        if size > MAX_LONG_WORD:
+            return False
+        load_keys(part, size, &lo, &hi)
+        value = find_front(cache, lo) if size <= MAX_SHORT_WORD else 0
+        if value == 0:
+            value = get_value(encoder, workspace, part, size, lo, hi, role[k])
+        if value == 0:
+            return False
+        emit_value(workspace, value)
+    # Where words have tokens without merging, a part may have the same key.
+    if n > 1 and end - start <= MAX_LONG_WORD and encoder.piece_encoder.unmerged_words is None:
+        if has_capacity(cache.table):
+            load_keys(text + start, end - start, &lo, &hi)
+            value = make_value(cache.table, workspace.out.data + n_before, workspace.out.n - n_before)
+            enter_value(cache, text + start, end - start, lo, hi, value)
     return True
 
 
@@ -454,8 +560,7 @@ cdef inline Py_ssize_t append_cached(
         if length <= MAX_SHORT_WORD:
             value = find_front(cache, load_near_key(word, length))
         elif length <= MAX_MIDDLE_WORD:
-            memcpy(&lo, word, 8)
-            hi = load_near_key(word + 8, length - 8)
+            load_keys(word, length, &lo, &hi)
             value = find_word(cache.table, lo, hi, hash_word(lo, hi))
         else:
             n = i
@@ -472,18 +577,22 @@ cdef inline Py_ssize_t append_cached(
 cdef inline void compute_keys(
     const Cache* cache, const byte_t* word, Py_ssize_t length, uint64_t* lo, uint64_t* hi
 ) noexcept nogil:
-    """Set the keys of a word, and prefetch the first line where it may be; 8 bytes can be read from any of its bytes.
+    """Set the keys of a word as `load_keys`, and prefetch the first line where it may be."""
+    load_keys(word, length, lo, hi)
+    if length <= MAX_SHORT_WORD:
+        prefetch_front(cache, lo[0])
+    elif length <= MAX_MIDDLE_WORD:
+        prefetch_line(cache.table, hash_word(lo[0], hi[0]))
 
-    For a word of more than MAX_MIDDLE_WORD bytes, `lo` is its hash.
-    """
+
+cdef inline void load_keys(const byte_t* word, Py_ssize_t length, uint64_t* lo, uint64_t* hi) noexcept nogil:
+    """Set the keys of a word of which 8 bytes can be read from any of its bytes; `lo` of a long word is its hash."""
     hi[0] = EMPTY_KEY
     if length <= MAX_SHORT_WORD:
         lo[0] = load_near_key(word, length)
-        prefetch_front(cache, lo[0])
     elif length <= MAX_MIDDLE_WORD:
         memcpy(lo, word, 8)
         hi[0] = load_near_key(word + 8, length - 8)
-        prefetch_line(cache.table, hash_word(lo[0], hi[0]))
     else:
         lo[0] = hash_bytes(word, length)
 

@@ -31,6 +31,11 @@ cdef class PieceEncoder:
     ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0
 
 
+cdef void enter_value(
+    Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi, uint64_t value
+) noexcept nogil
+
+
 cdef inline int merge_piece(
     PieceEncoder piece_encoder, Workspace workspace, const byte_t* piece, Py_ssize_t size, int role
 ) except -1 nogil:

@@ -94,7 +94,7 @@ cdef class PieceEncoder:
                 value[0] = make_value(cache.table, workspace.out.data + n_before, workspace.out.n - n_before)
             workspace.out.n = n_before
             workspace.unknown = False                     # set again when its ids are written
-        enter(cache, word, size, lo, hi, value[0])
+        enter_value(cache, word, size, lo, hi, value[0])
         return 0
 
 
@@ -149,12 +149,12 @@ cdef void merge_new_words(PieceEncoder piece_encoder, Workspace workspace, NewWo
         value = find_shared(words, new.words[i], new.sizes[i], lo, hi)
         if value == 0:                                 # else the same word stood earlier in this list
             value = make_value(workspace.cache.table, ids, copy_row_tokens(&rows[i], ids))
-            enter(&workspace.cache, new.words[i], new.sizes[i], lo, hi, value)
+            enter_value(&workspace.cache, new.words[i], new.sizes[i], lo, hi, value)
         workspace.chunk.values[new.piece_numbers[i]] = value
     new.n = 0
 
 
-cdef inline void enter(
+cdef void enter_value(
     Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi, uint64_t value
 ) noexcept nogil:
     """Enter a word with its value, unless this is 0."""

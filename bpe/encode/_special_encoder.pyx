@@ -1,23 +1,21 @@
-"""Texts with special tokens: one search finds their names, and the kernel encodes what is between them as one feed.
+"""Texts with special tokens: one search finds their names, and the kernel encodes what is between them.
 
 For tokenizers whose kernel takes text unchanged, and special tokens that one search finds (`vocab/special_tokens.py`).
 """
 
 from bpe.base._aho_corasick cimport Finder, MatchList
+from bpe.base._ids cimport append_id
 from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, copy_padded, max_utf8_size, to_utf8, get_code_units
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport begin_feed
 from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, encode_feed_without_gil
+from bpe.encode._fast_path cimport append_padded
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
-
-cdef enum:
-    FEW_FRAGMENTS = 64        # that need no memory from elsewhere
-
 
 cdef class SpecialEncoder:
 
@@ -41,7 +39,7 @@ cdef class SpecialEncoder:
         cdef CodeUnits units
         cdef bytes data                                    # keeps the memory of `units`
         cdef bint is_ascii = False
-        cdef Py_ssize_t n_readable, capacity
+        cdef Py_ssize_t capacity
         if isinstance(text, str):
             units = get_code_units(text)
             is_ascii = units.width == 0
@@ -57,47 +55,51 @@ cdef class SpecialEncoder:
                     long_utf8 = <byte_t*>check_allocated(malloc(capacity + UTF8_PADDING), capacity, b"bytes")
                     with nogil:
                         units.n, units.data = to_utf8(&units, long_utf8), long_utf8
-            n_readable = units.n
-            if units.n <= MAX_SHORT_TEXT:                      # the scanner reads vectors of the text
-                if units.data == utf8:
-                    memset(utf8 + units.n, 0, UTF8_PADDING)
-                else:
-                    copy_padded(units.data, units.n, utf8)
-                units.data, n_readable = utf8, units.n + UTF8_PADDING
-            return self.append_utf8(workspace, &units, n_readable, is_ascii)
+            if units.n > MAX_SHORT_TEXT:
+                return self.append_long(workspace, &units, is_ascii)
+            if units.data == utf8:                             # the scanner reads vectors of the text
+                memset(utf8 + units.n, 0, UTF8_PADDING)
+            else:
+                copy_padded(units.data, units.n, utf8)
+            return self.append_short(workspace, utf8, units.n, is_ascii)
         finally:
             free(long_utf8)
 
-    cdef bint append_utf8(
-        self, Workspace workspace, const CodeUnits* units, Py_ssize_t n_readable, bint is_ascii
-    ) except -1:
-        """Append the ids of UTF-8 in memory of which `n_readable` bytes can be read."""
+    cdef bint append_short(self, Workspace workspace, const byte_t* text, Py_ssize_t size, bint is_ascii) except -1:
+        """Append the ids of UTF-8 after which UTF8_PADDING bytes can be read, one fragment after another."""
         cdef MatchList matches = MatchList(rows=NULL, n=0, capacity=0)
-        cdef Fragment[FEW_FRAGMENTS] few
-        cdef Fragment* fragments = few
-        cdef const byte_t* text = units.data
-        cdef Py_ssize_t n, size = units.n
+        cdef Py_ssize_t i, start = 0, end
         try:
-            if size > MAX_SHORT_TEXT:
-                with nogil:
-                    self.finder.find_leftmost_longest(text, 0, size, &matches)
-            elif size:
-                self.finder.find_leftmost_longest(text, 0, size, &matches)
-            n = 2 * matches.n + 1
-            if n > FEW_FRAGMENTS:
-                fragments = <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
-            n = self.divide(text, size, &matches, fragments)
-            begin_feed(workspace.feed, fragments, n, self.encoder.scanner)
-            workspace.feed.in_one_buffer, workspace.feed.readable = True, text + n_readable
-            workspace.feed.is_ascii = is_ascii
-            if size > MAX_SHORT_TEXT:
-                encode_feed_without_gil(self.encoder, workspace, size)
-            else:
-                self.encoder.encode_feed(workspace, NULL)
+            self.finder.find_leftmost_longest(text, 0, size, &matches)
+            for i in range(matches.n + 1):
+                end = matches.rows[i].start if i < matches.n else size
+                if start < end and not append_padded(self.encoder, workspace, text + start, end - start, is_ascii):
+                    return False
+                if i < matches.n:
+                    append_id(&workspace.out, self.token_ids[matches.rows[i].string_index])
+                    start = matches.rows[i].end
         finally:
             free(matches.rows)
-            if fragments != few:
-                free(fragments)
+        return True
+
+    cdef bint append_long(self, Workspace workspace, const CodeUnits* text, bint is_ascii) except -1:
+        """Append the ids of UTF-8, the fragments as one feed, without the GIL."""
+        cdef MatchList matches = MatchList(rows=NULL, n=0, capacity=0)
+        cdef Fragment* fragments = NULL
+        cdef Py_ssize_t n
+        try:
+            with nogil:
+                self.finder.find_leftmost_longest(text.data, 0, text.n, &matches)
+            n = 2 * matches.n + 1
+            fragments = <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
+            n = self.divide(text.data, text.n, &matches, fragments)
+            begin_feed(workspace.feed, fragments, n, self.encoder.scanner)
+            workspace.feed.in_one_buffer, workspace.feed.readable = True, text.data + text.n
+            workspace.feed.is_ascii = is_ascii
+            encode_feed_without_gil(self.encoder, workspace, text.n)
+        finally:
+            free(matches.rows)
+            free(fragments)
         return not workspace.unknown
 
     cdef Py_ssize_t divide(

@@ -6,7 +6,10 @@ from bpe.base._types cimport token_t
 from bpe.encode._chunk cimport Chunk, Feed
 from bpe.encode._word_cache cimport Cache, SharedWordTable, has_ids
 from bpe.merge._merging cimport Scratch
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
+
+cdef enum:
+    N_RECENT_TEXTS = 1 << 8   # short texts that are recognized when they come again
 
 
 cdef class Workspace:
@@ -18,6 +21,7 @@ cdef class Workspace:
     cdef Scratch scratch
     cdef Chunk* chunk
     cdef Feed* feed
+    cdef uint32_t recent_texts[N_RECENT_TEXTS]  # half of the hash of each; some bits of the rest are the index
     cdef Ids out
     cdef Ids pending_low      # the low tokens of the last pretoken, with a superword vocabulary
     cdef size_t n_in_open_run  # tokens at the start of `pending_low` that are one run, still open

@@ -86,6 +86,30 @@ def naive(spec: TokenizerSpec, text: bytes) -> list[int]:
     return ids
 
 
+WIDE_WORDS = ["가각갂", "각", "あいう" * 7, "亜唖" * 60, " 가각", " 각갂가", "あ a", "!", "갂\n", "é가", "가" * 5]
+
+
+@pytest.mark.parametrize("pretokenizer", ["gpt2", "cl100k", "o200k", "whitespace", None])
+@pytest.mark.parametrize("ignore_merges", [False, True])
+def test_short_texts_that_come_again_have_the_ids_of_new_ones(pretokenizer: str | None, ignore_merges: bool) -> None:
+    """Their pieces are looked up whole, and split only if the cache does not have them."""
+    merges = [(0xEA, 0xB0), (256, 0x80), (256, 0x81), (0xE3, 0x81), (259, 0x82), (260, 0xE3), (32, 257), (257, 258)]
+    extra = (" 가각".encode(), "각갂".encode(), "가각".encode(), "亜".encode())
+    spec = byte_spec(merges, ignore_merges=ignore_merges, extra=extra, pretokenizer=pretokenizer)
+    rng = random.Random(str(pretokenizer))
+    texts = ["".join(rng.choices(WIDE_WORDS, k=n)) for n in (1, 1, 2, 3, 5, 5, 8, 13, 13, 30) for _ in range(3)]
+    expected = [naive(spec, text.encode()) for text in texts]
+    for limit in (32 << 20, 1 << 16):
+        tok = bpe.Tokenizer(spec, cache_memory=limit).with_tokens(special=["<|end|>"])
+        end = tok.special_tokens["<|end|>"]
+        for _ in range(3):
+            assert [tok.encode(text).tolist() for text in texts] == expected
+            for text, ids in zip(texts, expected, strict=True):
+                joined = f"{text}<|end|>{text}<|end|>"
+                assert tok.encode(joined, allowed_special="all").tolist() == [*ids, end, *ids, end]
+                assert tok.count_tokens(text) == len(ids)
+
+
 @st.composite
 def random_merges(draw: st.DrawFn, ordered: bool) -> list[Merge]:
     """Merges over few bytes. If `ordered`, each merges existing tokens into a new one."""
