@@ -123,6 +123,7 @@ def make_loader_kind(folder: Path) -> Kind:
         batch = next(iter(loader.batches(2, state=state, epochs=None)))
         sampler.load_state_dict(state)
         row = state["epoch"] * len(loader) + state["position"]
+        assert loader.state_at(row).items() <= state.items()
         expected = loader.read(np.arange(row, row + 2))
         assert batch.keys() == expected.keys()
         for name, array in expected.items():
