@@ -43,7 +43,7 @@ class _Field:
 class _Table:
     """What the methods of a class need to know of it, found at the first use."""
 
-    def __init__(self, cls: type, declared_fields: dict[str, _Field], options: dict[str, bool]) -> None:
+    def __init__(self, cls: type, declared_fields: dict[str, _Field], options: dict[str, Any]) -> None:
         self.cls, self.declared_fields, self.options = cls, declared_fields, options
 
     @cached_property
