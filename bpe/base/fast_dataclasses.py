@@ -13,6 +13,7 @@ of `dataclasses`.
 
 from __future__ import annotations
 
+import sys
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ class _Field:
 class _Table:
     """What the methods of a class need to know of it, found at the first use."""
 
-    def __init__(self, cls: type, declared_fields: dict[str, _Field], options: dict[str, bool]) -> None:
+    def __init__(self, cls: type, declared_fields: dict[str, _Field], options: dict[str, Any]) -> None:
         self.cls, self.declared_fields, self.options = cls, declared_fields, options
 
     @cached_property
@@ -182,7 +183,8 @@ def _replace(record: Any, /, **changes: Any) -> Any:
         if record_field.init:
             changes.setdefault(name, getattr(record, name))
         elif name in changes:
-            raise ValueError(f"field {name} is declared with init=False, it cannot be specified with replace()")
+            error = TypeError if sys.version_info >= (3, 13) else ValueError  # as `dataclasses.replace` does
+            raise error(f"field {name} is declared with init=False, it cannot be specified with replace()")
     return type(record)(**changes)
 
 
