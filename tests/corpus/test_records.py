@@ -136,7 +136,7 @@ LINE = st.one_of(
 
 
 @example(lines=UNUSUAL, bom=False, size=1000)
-@examples(50)
+@examples(30)
 @given(lines=st.lists(LINE, max_size=8), bom=st.booleans(), size=st.sampled_from([1, 7, 1000]))
 def test_json_lines_equal_the_naive_twin(
     lines: list[bytes], bom: bool, size: int, tmp_path_factory: pytest.TempPathFactory
@@ -227,7 +227,7 @@ def test_a_line_of_100_mb(tmp_path: Path) -> None:
 CELL = st.text(st.sampled_from('ab,"\t\n\r é猫'), max_size=8)
 
 
-@examples(70)
+@examples(42)
 @given(rows=st.lists(st.tuples(CELL, CELL), max_size=12), tabs=st.booleans(), ends=st.sampled_from(["\n", "\r\n"]),
        bom=st.booleans(), quoting=st.booleans(), size=st.sampled_from([1, 9, 1000]))  # fmt: skip
 def test_delimited_files_equal_the_naive_twin(
@@ -304,7 +304,7 @@ def read_rows_naively(data: bytes, delimiter: str, quoting: str, max_row: int) -
 ROW_PIECES = b'a|\t|,|"|""|\n|\r\n|\r|\xff|\xc3\xa9|","|"\n"|1,a\n|x,"b"\n'.split(b"|")
 
 
-@examples(130)
+@examples(78)
 @given(pieces=st.lists(st.sampled_from(ROW_PIECES), max_size=30), tabs=st.booleans(), bom=st.booleans(),
        quoting=st.sampled_from(["auto", "excel", "none"]), size=st.sampled_from([1, 3, 8, 1000]),
        max_row=st.sampled_from([9, 14, 1000]))  # fmt: skip

@@ -220,7 +220,7 @@ def ended(text: str, separator: str) -> list[str]:
     return found if found[-1] else found[:-1]
 
 
-@examples(100)
+@examples(60)
 @given(
     text=st.text(st.sampled_from("ab|猫"), max_size=40),
     separator=st.sampled_from(["|", "ab", "aa", "||"]),
@@ -447,7 +447,7 @@ def test_missing_packages_are_named(
 # Positions and parts --------------------------------------------------------------------------------------------------
 
 
-@examples(25)
+@examples(15)
 @given(
     files=st.lists(
         st.tuples(
@@ -525,7 +525,7 @@ def test_positions_elsewhere_are_refused(tmp_path: Path) -> None:
             read(given_sources, start=position)
 
 
-@examples(20)
+@examples(12)
 @given(
     files=st.lists(
         st.tuples(

@@ -58,7 +58,7 @@ def rows_of(batches: Any) -> list[Any]:
     return all_rows
 
 
-@examples(20)
+@examples(12)
 @given(
     st.lists(st.sampled_from(TEXTS), max_size=12),
     st.integers(1, 20),
