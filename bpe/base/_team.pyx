@@ -17,6 +17,7 @@ from os import getpid
 from sys import exc_info
 from threading import Lock, Thread, _dangling, get_ident
 
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport (
     WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
 )
@@ -281,6 +282,7 @@ cdef int wait_until_ended(thread, list errors=None) except -1:
         lock = thread._tstate_lock
         if lock is not None:
             if errors is None:
+                PyErr_CheckSignals()                       # the wait itself ends only at a signal that comes during it
                 lock.acquire()
             else:
                 acquire(lock, errors)

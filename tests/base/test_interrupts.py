@@ -142,7 +142,7 @@ def test_threads_are_stopped_and_joined(where: str) -> None:
                 raise KeyboardInterrupt
             return
         if where == "waiting":
-            _thread.interrupt_main()
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         assert stopped.wait(120)
 
     with pytest.raises(KeyboardInterrupt):
