@@ -164,6 +164,14 @@ def test_no_python_code_waits_for_threads(monkeypatch: pytest.MonkeyPatch) -> No
     assert threading.active_count() == before
 
 
+def test_a_signal_just_before_the_wait_for_threads_ends_it() -> None:
+    stopped = threading.Event()
+    ended = []
+    with pytest.raises(KeyboardInterrupt), Crew(lambda _: ended.append(stopped.wait(60)), 1, stopped.set) as crew:
+        list(map(methodcaller("__call__"), [_thread.interrupt_main, crew.join]))
+    assert ended == [True]
+
+
 def test_ctrl_c_is_not_lost_where_threads_are_freed() -> None:
     """A callback of a weak reference cannot raise: an exception of a handler that runs in it is shown and forgotten."""
     crews = [Crew(bool, 2)]
