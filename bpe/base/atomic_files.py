@@ -137,7 +137,8 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 def _find_target(path: str, *, follow: bool = True) -> tuple[Path, os.stat_result | None]:
     """Find the file that a path stands for, and its status, as `_read_status` does.
 
-    Each call of the system may wait for the GIL, so that the folders on the way are not read for links.
+    Links to folders on the way are left to the system: resolving them takes a call of the system for each folder, and
+    beside a busy thread each call waits to get the GIL back.
     """
     target = Path(path) if os.path.isabs(path) else Path(os.getcwd(), path)  # the working folder may change
     try:

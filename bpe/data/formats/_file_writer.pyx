@@ -105,7 +105,7 @@ cdef extern from *:
 
 cdef enum:
     PIECE_BYTES = 1 << 19     # of the file: a piece stays in a core's cache while it is converted, summed and written
-    MIN_PIECES = 2            # for each thread: waking a helper takes as long as writing half a piece
+    MIN_PIECES = 2            # for each thread, since a helper has to be woken
     MIN_MAPPING_THREADS = 4
     WINDOW_BYTES = 1 << 23    # of a mapping; a multiple of PIECE_BYTES, and of pages
     N_WINDOWS = 8

@@ -153,7 +153,7 @@ class ColumnWriter(ShardWriter):
     def __init__(self, shard_format: ShardFormat, folder: Path, *args: Any, masks: bool, **options: Any) -> None:
         self._columns: list[_RowGroupColumn] = []
         self._encoded: dict[int, Any] = {}  # row groups that are not written, by their number
-        self._file_lock, self._is_discarded = RLock(), False  # an interrupt may leave it locked by this thread
+        self._file_lock, self._is_discarded = RLock(), False  # after an interrupt this thread may still hold it
         pa = load_pyarrow(f"writing {shard_format.name}")
         super().__init__(shard_format, folder, *args, masks=masks, **options)
         types = {IDS_COLUMN: self._dtype} | ({MASK_COLUMN: np.dtype("u1")} if masks else {})
@@ -161,7 +161,7 @@ class ColumnWriter(ShardWriter):
         self._columns = [_RowGroupColumn(folder, dtype) for dtype in types.values()]
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
         self._n_rows, self._group_end = 0, 0
-        self._encoding: deque[tuple[int, Outcome[None]]] = deque()  # row groups: the number of their ids, their end
+        self._encoding: deque[tuple[int, Outcome[None]]] = deque()  # row groups in work: how many ids, and when done
         self._n_groups = self._n_written_groups = 0
 
     def _encode(self, row_group: _RowGroup) -> Any:
