@@ -185,12 +185,12 @@ def test_marked_examples_run_with_their_page(page: Path, block: Block) -> None:
         pytest.skip(f"{named(page)}:{block.line}: {block.obstacle}")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_session_is_an_example(page: Path) -> None:
+def test_every_session_is_an_example() -> None:
     """Every line with a >>> prompt is in a block that runs."""
-    text = page.read_text(encoding="utf-8")
-    inside = "".join(block.code for block in blocks(page))
-    assert len(re.findall(r"^\s*>>> ", text, re.MULTILINE)) == len(re.findall(r"^\s*>>> ", inside, re.MULTILINE))
+    prompt = re.compile(r"^\s*>>> ", re.MULTILINE)
+    for page in PAGES:
+        inside = "".join(block.code for block in blocks(page))
+        assert len(prompt.findall(page.read_text(encoding="utf-8"))) == len(prompt.findall(inside)), named(page)
 
 
 # Links and paths ------------------------------------------------------------------------------------------------------
@@ -203,17 +203,17 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", h)).strip().lower().replace(" ", "-") for h in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links_resolve(page: Path) -> None:
+def test_links_resolve() -> None:
     """Links to files and headings of the project resolve."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    for link in re.findall(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)", text):
-        if re.match(r"\w+:", link):
-            continue
-        path, _, anchor = link.partition("#")
-        target = (page.parent / path) if path else page
-        assert target.exists(), f"{named(page)} links to {link}"
-        assert not anchor or anchor in anchors(target), f"{named(page)} links to {link}; there is {anchors(target)}"
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for link in re.findall(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)", text):
+            if re.match(r"\w+:", link):
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path) if path else page
+            assert target.exists(), f"{named(page)} links to {link}"
+            assert not anchor or anchor in anchors(target), f"{named(page)} links to {link}; there is {anchors(target)}"
 
 
 def paths_of(page: Path) -> set[str]:
@@ -224,11 +224,11 @@ def paths_of(page: Path) -> set[str]:
     return {name for name in names if name.startswith(roots) and not name.startswith(made)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_paths_exist(page: Path) -> None:
+def test_paths_exist() -> None:
     """Every file and folder of the project that a page names in backticks exists."""
-    absent = [name for name in paths_of(page) if not list(ROOT.glob(name.rstrip("/")))]
-    assert not absent, f"{named(page)} names {absent}"
+    for page in PAGES:
+        absent = [name for name in paths_of(page) if not list(ROOT.glob(name.rstrip("/")))]
+        assert not absent, f"{named(page)} names {absent}"
 
 
 # README and the API reference -----------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ MESSAGES = [{"role": "user", "content": "hello<|end|>"}, {"role": "bot", "conten
 TEXT = "Hello world. Hello! A world, hello.\nWorld? " * 20
 THREADS = 8
 #: How many moments of a call are interrupted.
-MOMENTS = 12
+MOMENTS = 8
 
 
 @cache

@@ -87,11 +87,11 @@ def test_a_limit_that_no_machine_can_have_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some 14 MB in which no word occurs twice, the worst case for a table of words."""
+    """Some 12 MB in which no word occurs twice, the worst case for a table of words."""
     path = tmp_path_factory.mktemp("memory") / "corpus.txt"
     random_ = np.random.default_rng(8)
     weights = 1 / np.arange(1, 21)
-    ends = np.cumsum(random_.integers(10, 28, 700_000, endpoint=True) + 1)
+    ends = np.cumsum(random_.integers(10, 28, 600_000, endpoint=True) + 1)
     text = np.searchsorted(np.cumsum(weights / weights.sum()), random_.random(ends[-1])).astype(np.uint8) + ord("a")
     text[ends - 1] = ord(" ")
     path.write_bytes(text.tobytes())

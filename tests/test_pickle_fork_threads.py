@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import sharing
+from strategies import SOAK
 
 import bpe
 from bpe.base.threads import resolve_threads
@@ -169,7 +170,7 @@ def run(number):
         assert not shared[chosen.choice(names)].step(number, chosen)
 
 failed = 0
-for attempt in range(5):
+for attempt in range(3):
     stop = []
     threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -178,7 +179,7 @@ for attempt in range(5):
     pid = os.fork()
     if pid == 0:
         signal.alarm(60)
-        for name in names * 3:
+        for name in names * 2:
             try:
                 assert not (fault := shared[name].step(9, random.Random(attempt))), fault
             except BaseException as error:
@@ -221,7 +222,7 @@ def test_eight_threads_on_one_tokenizer() -> None:
     def run(number: int) -> None:
         order = random.Random(number)
         barrier.wait()
-        for _ in range(2):
+        for _ in range(SOAK):
             for tok, (rows, explained) in order.sample(list(zip(copies, expected, strict=True)), len(copies)):
                 for at in order.sample(range(len(texts)), 30):
                     assert tok.encode(texts[at]).tolist() == rows[at]

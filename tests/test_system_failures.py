@@ -20,11 +20,10 @@ from bpe.data.formats.files import ShardFile
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler")
 def test_whatever_fails_files_stay_whole_and_objects_usable() -> None:
-    names = ["encode_packed", "save"]
-    command = [sys.executable, "check_failures.py", *names, "--most", "1"]
+    command = [sys.executable, "check_failures.py", "save", "--most", "1"]
     done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" 0 faults") == len(names)
+    assert done.stdout.count(" 0 faults") == 1
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs /proc/self/mem, which cannot be read from 0 on")

@@ -48,7 +48,7 @@ def test_results_never_share_memory(spec: bpe.vocab.TokenizerSpec, most: int, th
     choose = random.Random(threads)
     tok, pool = tokenizer(spec, most)
     alive: list[tuple[NDArray[np.uint32], NDArray[np.uint32]]] = []
-    for number in range(24):
+    for number in range(16):
         text, expected = text_of(tok, number, choose.choice([1000, MB, 3 * MB, 9 * MB]))
         ids = tok.encode_batch([text], threads=threads).ids
         assert np.array_equal(ids, expected)

@@ -242,8 +242,16 @@ def test_short_calls_of_transformers_code_use_a_twin_of_the_backend(
     assert not twins
 
 
-@pytest.mark.parametrize("stride", [0, 1, 4, -1])
-@pytest.mark.parametrize("more", [{}, {"padding": True}, {"padding": "max_length"}, {"truncation": "only_first"}])
+@pytest.mark.parametrize(
+    ("stride", "more"),
+    [
+        *((stride, {}) for stride in (0, 1, 4, -1)),
+        (1, {"padding": True}),
+        (4, {"padding": "max_length"}),
+        (0, {"truncation": "only_first"}),
+        (4, {"truncation": "only_first"}),
+    ],
+)
 def test_parts_of_long_texts(tokenizer_pair: tuple[Any, Any], stride: int, more: dict[str, Any]) -> None:
     original, fast = tokenizer_pair
     if "padding" in more and original.pad_token is None:
@@ -320,8 +328,7 @@ def test_other_pairs_are_left_to_transformers(
         assert_same(expected, result)
 
 
-@pytest.mark.parametrize("char", ["a ", "é ", "吾", "😀"])
-@pytest.mark.parametrize("size", [0, 100, 4096, 4097])
+@pytest.mark.parametrize(("char", "size"), [("é ", 0), ("吾", 100), ("a ", 4096), ("a ", 4097), ("😀", 4097)])
 def test_special_tokens_in_texts_of_any_size(tokenizer_pair: tuple[Any, Any], size: int, char: str) -> None:
     """Short texts are encoded in a kernel, which is chosen by the most bytes that they may have."""
     tokenizer, fast = tokenizer_pair
@@ -853,7 +860,7 @@ def test_threads_get_the_results_of_their_own_calls(changed: bool) -> None:
         for tokenizer in (original, fast):
             tokenizer.add_tokens(["<new>"])
     texts = ["the <new> lowest price </s>é " * n for n in (1, 3, 8, 40)] + [[f"the <s> low {n}" for n in range(3)]]
-    calls = [(order.choice(texts), draw_options(order)) for _ in range(50)]
+    calls = [(order.choice(texts), draw_options(order)) for _ in range(30)]
     expected = [dict(original(text, **options)) for text, options in calls]
     unexpected: list[Any] = []
 
@@ -890,6 +897,7 @@ def test_backends_of_other_tokenizers_are_left_as_they_are() -> None:
 
 
 def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformers_module, "_CHARS_BEFORE_VERIFYING", 1 << 14)
     original, fast = load_plain("llama3"), bpe.accelerate(load_plain("llama3"))
     verified: list[Any] = []
     verify = transformers_module._verify
@@ -908,15 +916,16 @@ def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatc
         assert fast.decode(ids, skip_special_tokens=True) == original.decode(ids, skip_special_tokens=True)
         assert_same(original(text, return_offsets_mapping=True), fast(text, return_offsets_mapping=True))
     assert not verified
-    long = ["the low <3> price " * 2000] * 4
+    long = ["the low <3> price " * 250] * 4
     assert_same(original(long), fast(long))
     assert len(verified) == 1
     assert fast.__dict__[transformers_module.STATE_ATTRIBUTE].result.encoding
     again = load_plain("llama3")
     for tokenizer in (again, (slow := bpe.accelerate(load_plain("llama3")))):
         tokenizer.add_tokens(["<new>"])
-    for _ in range(1 << 17 >> 6):
-        assert slow.encode("<new>") == again.encode("<new>")
+    expected = again.encode("<new>")
+    for _ in range(1 << 14 >> 6):
+        assert slow.encode("<new>") == expected
     assert len(verified) == 3  # a new copy, and after enough calls
 
 

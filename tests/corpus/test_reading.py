@@ -71,7 +71,7 @@ def naive_documents(text: str, separator: str | None, per_line: bool) -> list[st
 # Blocks ---------------------------------------------------------------------------------------------------------------
 
 
-@examples(30)
+@examples(18)
 @given(
     text=st.lists(
         st.sampled_from([*"ab\n 1é猫", "aa", " low", "<|end|>", "<|end|>", "<|en", "</s>", "😊b\n", " lower" * 9]),

@@ -97,13 +97,13 @@ def test_large_counts_survive_files_pickles_and_merging(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("longest", [1, 255, 256, 65_535, 65_536])
-@pytest.mark.parametrize("highest", [0, 255, 256, 65_536, 2**32 - 1, 2**32, 2**53 + 1, 2**62])
-def test_every_width_of_lengths_and_counts(tmp_path: Path, longest: int, highest: int) -> None:
+def test_every_width_of_lengths_and_counts(tmp_path: Path, longest: int) -> None:
     """Lengths and counts are stored in the narrowest type that fits; the total length may need a wider one."""
-    counts = bpe.WordCounts()
-    counts.update({f"{number:03}": number for number in range(1000)} | {"x" * longest: highest})
-    counts.save(tmp_path / "a.counts")
-    assert bpe.WordCounts.load(tmp_path / "a.counts") == counts
+    for highest in (0, 255, 256, 65_536, 2**32 - 1, 2**32, 2**53 + 1, 2**62):
+        counts = bpe.WordCounts()
+        counts.update({f"{number:03}": number for number in range(1000)} | {"x" * longest: highest})
+        counts.save(tmp_path / "a.counts")
+        assert bpe.WordCounts.load(tmp_path / "a.counts") == counts, highest
 
 
 def test_large_counts_survive_arrow() -> None:
@@ -171,8 +171,7 @@ def test_every_altered_byte_and_every_truncation_is_refused(tmp_path: Path) -> N
     damaged = [good[:size] for size in range(len(good))] + [good[start:] for start in range(1, len(good))]
     for offset in range(len(good)):
         damaged += [
-            good[:offset] + bytes([good[offset] ^ change]) + good[offset + 1 :]
-            for change in (1, 2, 4, 8, 16, 32, 64, 128)
+            good[:offset] + bytes([good[offset] ^ change]) + good[offset + 1 :] for change in (1 << offset % 8, 16)
         ]
         damaged += [
             good[:offset] + bytes([good[offset] ^ 255]) + good[offset + 1 :],
@@ -324,7 +323,7 @@ counts.save(sys.argv[1])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-@pytest.mark.parametrize("moment", ["1", "2", "4", "5", "fsync", "rename"])
+@pytest.mark.parametrize("moment", ["1", "4", "fsync", "rename"])
 def test_a_save_that_is_killed_leaves_the_old_file(tmp_path: Path, moment: str) -> None:
     """The process is killed in a write, before the flush to disk, or before the renaming."""
     path = tmp_path / "a.counts"

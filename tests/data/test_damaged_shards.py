@@ -77,7 +77,7 @@ def test_mutated_shards(format_name: str, validate: bool, tmp_path: Path) -> Non
     main = tmp_path / SHARD_FORMATS[format_name].name_files("tokens-00000")[0]
     rng = random.Random(f"{format_name}{validate}")
     n_accepted = 0
-    count = (250 if validate else 120) * SOAK
+    count = (150 if validate else 80) * SOAK
     for _ in range(count):
         path = rng.choice(list(originals))
         data = originals[path]

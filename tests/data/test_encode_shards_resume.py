@@ -60,7 +60,7 @@ def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
     encode_shards(open_sources(paths), tokenizer, tmp_path / "whole", threads=1, **WAYS[way])
     monkeypatch.setattr(journal, "failpoint", None)
     expected = read_files(tmp_path / "whole")
-    for number, event in enumerate(sorted({*range(0, len(events), len(events) // (5 * SOAK) + 1), len(events) - 2})):
+    for number, event in enumerate(sorted({*range(0, len(events), len(events) // (3 * SOAK) + 1), len(events) - 2})):
         out = tmp_path / f"out{event}"
 
         def run(threads: int, out: Path = out) -> bpe.data.Manifest:
@@ -136,7 +136,7 @@ def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch,
             **WAYS[way],
         )
 
-    for way in ("in order", "shuffled"):
+    for way in ("in order", "shuffled") if ending in (".jsonl", " mixed") else ("in order",):
         whole = encode(f"{way} whole", way)
         assert whole.skipped == 3 * (120 // 7 + 1)
         runs = 0
@@ -148,8 +148,9 @@ def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch,
         assert read_files(tmp_path / way) == read_files(tmp_path / f"{way} whole")
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".csv.gz", ".txt"])
+@pytest.mark.parametrize(
+    ("ending", "threads"), [(".jsonl", 1), (".jsonl", 2), (".csv", 5), (".csv.gz", 2), (".txt", 1), (".txt", 5)]
+)
 @pytest.mark.usefixtures("small_groups")
 def test_resume_points_count_the_bad_records_before_them(tmp_path, tokenizer, ending, threads):
     """Where threads read blocks side by side, too. The naive twin reads what is before a point from another file."""

@@ -49,12 +49,11 @@ def encode(path: Path, target: FileTarget, threads: int) -> BlockIds:
     return part
 
 
-@pytest.mark.parametrize("dtype", [np.dtype("<u2"), np.dtype("<i4"), np.dtype("<u4")], ids=str)
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_a_target_writes_the_first_ids(folder: Path, dtype: np.dtype, threads: int) -> None:
+@pytest.mark.parametrize(("dtype", "threads"), [("<u2", 1), ("<u2", 5), ("<i4", 2), ("<u4", 5)])
+def test_a_target_writes_the_first_ids(folder: Path, dtype: Any, threads: int) -> None:
     """Until the ids would be `max_ids`: those of later blocks are returned, and no more are begun."""
     (folder / "text").write_bytes(TEXT)
-    max_ids = len(TEXT) * 9 // 10
+    max_ids, dtype = len(TEXT) * 9 // 10, np.dtype(dtype)
     file = ShardFile(folder / "ids", header_size=8)
     file.write_array(IDS[:3].astype(np.uint32), dtype)
     target = file.open_target(dtype, max_ids, threads)
@@ -106,7 +105,7 @@ def test_only_ids_that_need_nothing_else_go_to_a_target() -> None:
         assert tok._engine.can_write_to_target(frozenset()) is can_write
 
 
-@pytest.mark.parametrize("threads", [2, 5])
+@pytest.mark.parametrize("threads", [5])
 def test_few_ids_wait_for_a_block_that_is_held_up(tmp_path: Path, threads: int) -> None:
     """The other threads take no more blocks when 2**24 ids wait in memory for those of an earlier block."""
     (tmp_path / "text").write_bytes(TEXT * 2)

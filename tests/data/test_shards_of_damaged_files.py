@@ -63,7 +63,7 @@ def test_a_killed_run_lists_the_damaged_files_of_all_runs(tmp_path, tokenizer, o
     assert verify(tmp_path / "whole") == []
     assert run(tmp_path / "whole") == manifest == Manifest.read(tmp_path / "whole")
     expected = read_files(tmp_path / "whole")
-    for event in range(0, 60, 6):
+    for event in range(0, 60, 9):
         out = tmp_path / f"out{event}"
         if not run_until_killed(event, lambda out=out: run(out)):
             break
@@ -130,7 +130,7 @@ def test_a_file_without_documents_that_was_changed_meanwhile_is_refused(tmp_path
     paths[1].write_bytes(whole[:-9] if kind == "damaged" else gzip.compress(b""))
     shutil.copytree(corpus, tmp_path / "copy")
     n_refused = n_right = 0
-    for event in range(60) if SOAK > 1 else range(kind == "empty", 60, 2):
+    for event in range(60) if SOAK > 1 else range(kind == "empty", 60, 3):
         out = tmp_path / f"out{event}"
         if not run_until_killed(
             event, lambda out=out: encode_shards(open_sources(paths), tokenizer, out, shard_size=1)

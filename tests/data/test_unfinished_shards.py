@@ -66,7 +66,7 @@ def test_kills(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(journal, "failpoint", events.append)
     CALLS[name](tmp_path / "source", tmp_path / "whole")
     monkeypatch.setattr(journal, "failpoint", None)
-    for event in range(0, len(events), 1 + len(events) // 6):
+    for event in range(0, len(events), 1 + len(events) // 4):
         out = tmp_path / f"out{event}"
         assert run_until_killed(event, lambda out=out: CALLS[name](tmp_path / "source", out))
         assert (out / journal.JOURNAL_NAME).exists()

@@ -36,7 +36,7 @@ def outcome(decode: Callable[..., Any], *args: Any) -> object:
         return type(error), str(error)
 
 
-@examples(60)
+@examples(36)
 @given(
     ids=st.lists(st.integers(0, 330), max_size=40) | st.lists(IDS, max_size=6),
     kind=st.sampled_from([list, tuple, np.uint32, np.int64, np.uint8, "strided", "read-only"]),

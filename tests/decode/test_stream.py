@@ -81,7 +81,7 @@ def test_one_id_in_one_call_gives_the_text_of_the_python_code(
     stream_shape: tuple[bpe.Tokenizer, list[int]], skip_special: bool
 ) -> None:
     (tok, likely_ids), random_ = stream_shape, random.Random(7)
-    for _ in range(30 * SOAK):
+    for _ in range(20 * SOAK):
         ids = random_.choices(likely_ids, k=random_.randint(0, 40))
         decoder, twin = (make(tok, skip_special=skip_special) for make in (bpe.Tokenizer.decoder, in_python))
         assert [decoder.push(token_id) for token_id in ids] == [twin.push([token_id]) for token_id in ids]
@@ -99,7 +99,7 @@ def test_a_decoder_after_a_prompt_is_as_if_the_prompt_were_pushed(
     stream_shape: tuple[bpe.Tokenizer, list[int]], options: dict[str, bool]
 ) -> None:
     (tok, likely_ids), random_ = stream_shape, random.Random(8)
-    for round_ in range(10 * SOAK):
+    for round_ in range(6 * SOAK):
         ids = random_.choices(likely_ids, k=random_.randint(0, 60))
         if round_ % 3 == 0:  # long runs
             ids = [token_id for token_id in ids for _ in range(random_.choice([1, 1, 40]))]

@@ -120,7 +120,7 @@ texts_of_atoms = st.lists(st.sampled_from(ATOMS), max_size=14).map("".join)
 
 
 @each_model
-@examples(12)
+@examples(7)
 @given(text=texts_of_atoms, allowed=st.sampled_from([(), SPECIALS, SPECIALS[:1], SPECIALS[1:]]))
 def test_encoding_equals_the_naive_reference(kind: str, text: str, allowed: tuple[str, ...]) -> None:
     tok = model(kind)
@@ -137,7 +137,7 @@ def test_encoding_equals_the_naive_reference(kind: str, text: str, allowed: tupl
 
 
 @each_model
-@examples(9)
+@examples(5)
 @given(text=texts_of_atoms)
 def test_tokens_are_those_of_the_ids(kind: str, text: str) -> None:
     tok = model(kind)
@@ -154,7 +154,7 @@ def test_tokens_are_those_of_the_ids(kind: str, text: str) -> None:
 
 
 @each_model
-@examples(7)
+@examples(4)
 @given(texts=st.lists(texts_of_atoms, max_size=8), allowed=st.sampled_from([(), "all", SPECIALS[1:]]))
 def test_batches_equal_single_texts(kind: str, texts: list[str], allowed: Any) -> None:
     tok = model(kind)
@@ -175,7 +175,7 @@ def test_large_batches_are_the_same_on_any_number_of_threads(kind: str) -> None:
     """Batches of megabytes, so that threads share them: many texts, a few long ones, some empty ones."""
     tok = model(kind)
     random_ = random.Random(kind)
-    texts = ["".join(random_.choices(ATOMS, k=random_.choice((0, 3, 50, 400)))) for _ in range(1500)]
+    texts = ["".join(random_.choices(ATOMS, k=random_.choice((0, 3, 50, 400)))) for _ in range(1000)]
     texts += ["", "".join(random_.choices(ATOMS, k=60_000)), ""]
     if kind == "byte whole":
         texts = texts[:500]
@@ -230,7 +230,7 @@ def rank_vocabularies(draw: st.DrawFn) -> dict[bytes, int]:
     return {token: rank for rank, token in enumerate(tokens)}
 
 
-@examples(24)
+@examples(14)
 @given(ranks=rank_vocabularies(), texts=st.lists(st.text("abcd", max_size=25), min_size=1, max_size=8))
 def test_any_ranks_follow_tiktokens_rule(tmp_path_factory: Any, ranks: dict[bytes, int], texts: list[str]) -> None:
     tok = bpe.Tokenizer.from_tiktoken(rank_file(tmp_path_factory.mktemp("ranks"), ranks), None)
@@ -238,7 +238,7 @@ def test_any_ranks_follow_tiktokens_rule(tmp_path_factory: Any, ranks: dict[byte
         assert tok.encode(text).tolist() == (reference.tiktoken_encode(text.encode(), ranks) if text else [])
 
 
-@examples(18)
+@examples(11)
 @given(
     words=st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=10, unique=True),
     texts=st.lists(st.text("abc", max_size=30), min_size=1, max_size=8),
@@ -273,15 +273,11 @@ def test_any_ranks_equal_tiktoken(tmp_path_factory: Any, ranks: dict[bytes, int]
     "kind", ["byte gpt2", "byte cl100k", "byte o200k", "byte whole", "byte glued mark", "char", "char own mark"]
 )
 def test_a_million_letters_round_trip(kind: str) -> None:
-    """A million times one letter, and a million letters without a space, decode to themselves."""
+    """A million times one letter, and a million letters without a space, decode to themselves; with others, fewer."""
     tok = model(kind)
     random_ = random.Random(2)
-    for text in (
-        "a" * 1_000_000,
-        "ab" * 500_000,
-        "".join(random_.choices("abelnorstw", k=1_000_000)),
-        "영화" * 330_000,
-    ):
+    size = 1_000_000 if kind in ("byte gpt2", "char") else 150_000
+    for text in ("a" * size, "ab" * (size // 2), "".join(random_.choices("abelnorstw", k=size)), "영화" * (size // 3)):
         ids = tok.encode(text)
         assert tok.decode(ids) == text
         assert len(ids) < len(text) or "b" in text

@@ -158,7 +158,7 @@ def texts_of(merges: list[Merge]) -> st.SearchStrategy[bytes]:
     return st.lists(st.sampled_from(bytes_), max_size=200).map(bytes)
 
 
-@examples(30)
+@examples(18)
 @given(st.data(), st.booleans(), st.booleans())
 def test_any_list_of_merges(data: st.DataObject, ordered: bool, unmerged_words: bool) -> None:
     """Merges in order and out of order, unmerged tokens, short pieces and long ones."""
@@ -244,7 +244,7 @@ def test_long_pieces_with_tokens_longer_than_a_window(data: st.DataObject) -> No
     assert engine.encode_pretoken(b"\xff" * run) == expected  # starts with an empty output buffer
 
 
-@examples(15)
+@examples(9)
 @given(st.integers(0, 999), st.sampled_from(["byte", "char"]), st.integers(1, 400))
 def test_runs_with_tokens_longer_than_a_row_equal_the_oracle(seed: int, model: Any, longest: int) -> None:
     """Runs of random lengths, or the same one again and again: large windows, equal windows, and passes over runs."""

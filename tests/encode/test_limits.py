@@ -51,7 +51,7 @@ def texts_of(chunks: Sequence[Chunk]) -> list[str]:
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_random_texts_are_as_promised(name: str) -> None:
     pieces = [*TEXT, *TEXT.split(), *(3 * ["<|end|>"])]
-    assert find_difference(random.Random(name), TOKENIZERS[name], pieces, 30 * SOAK) is None
+    assert find_difference(random.Random(name), TOKENIZERS[name], pieces, 20 * SOAK) is None
 
 
 @pytest.mark.parametrize("kind", ["generated", "trained"])
@@ -70,7 +70,7 @@ def test_random_tokenizers_are_as_promised(kind: str) -> None:
 def test_the_shared_corpora(
     language: str, corpus: Callable[[str, int], bytes], shared_vocab: Callable[[str], Path]
 ) -> None:
-    text = corpus(language, 200_000).decode("utf-8", "ignore")
+    text = corpus(language, 100_000).decode("utf-8", "ignore")
     tok = bpe.Tokenizer.from_tiktoken(shared_vocab("cl100k_base.tiktoken"), "cl100k")
     for boundaries in chunking.BOUNDARIES:
         for overlap in (0, 40):
@@ -256,8 +256,9 @@ HOSTILE = {
 HOSTILE_CHARS = 2000
 
 
-@pytest.mark.parametrize("overlap", [0, 16])
-@pytest.mark.parametrize("name", ["words", "nfc", "sentencepiece", "superwords"])
+@pytest.mark.parametrize(
+    ("name", "overlap"), [("words", 0), ("words", 16), ("nfc", 0), ("sentencepiece", 16), ("superwords", 0)]
+)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_the_text_that_is_encoded_is_linear(kind: str, name: str, overlap: int) -> None:
     tok, text = TOKENIZERS[name], (HOSTILE[kind] * HOSTILE_CHARS)[:HOSTILE_CHARS]

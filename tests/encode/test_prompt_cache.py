@@ -46,7 +46,7 @@ def write_text(seed: int, n_words: int = 300) -> str:
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("kind", ["generated", "trained"])
 def test_edited_texts_have_the_ids_of_a_fresh_call(kind: str) -> None:
-    for seed in range(20 * SOAK):
+    for seed in range(12 * SOAK):
         rng = random.Random(f"{kind} {seed}")
         try:
             tok, pieces = getattr(check_prompts, f"draw_{kind}")(rng)
@@ -93,14 +93,13 @@ CHARS = "a", "é", "猫", "😊"
 
 
 @pytest.mark.parametrize("char", CHARS)
-@pytest.mark.parametrize("other", CHARS)
 @pytest.mark.parametrize("size", [1, 255, 256, 257, 600])
-def test_windows_are_found_in_texts_of_any_width(char: str, other: str, size: int) -> None:
+def test_windows_are_found_in_texts_of_any_width(char: str, size: int) -> None:
     """A str stores its characters in units of 1, 2 or 4 bytes, by the highest of them all."""
     rng = random.Random(size)
     root, block = (Block(part.encode(), len(part.encode()), NO_IDS, 0) for part in ("", "x" * size + char))
     root.latest = block
-    for end in ("", "b", other):
+    for end in ("", "b", *CHARS):
         text = "x" * size + char + end
         for found_text, length in ((text, size + 1), (text.encode(), size + len(char.encode()))):
             path: list[Block] = []

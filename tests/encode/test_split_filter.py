@@ -74,7 +74,7 @@ def test_split_points_are_a_subset_of_the_naive_ones(text: str) -> None:
 def test_ids_do_not_change_at_a_split_point(pretokenizer: str | None) -> None:
     engine = make_engine(pretokenizer)
 
-    @examples(30)
+    @examples(18)
     @given(text=st.text(CHARACTERS, max_size=25), more=st.text(CHARACTERS, max_size=5), low=st.integers(0, 20))
     def check(text: str, more: str, low: int) -> None:
         data, after = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")

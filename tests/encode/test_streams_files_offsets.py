@@ -138,7 +138,7 @@ def joined(arrays: Iterator[Any]) -> list[int]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("small_pieces")
 def test_streams_split_anywhere_give_the_same_ids(kind: str) -> None:
-    @examples(12)
+    @examples(7)
     @given(text=texts, cuts=st.lists(st.integers(0, 200), max_size=8), allowed=st.sampled_from(["all", ()]))
     def check(text: str, cuts: list[int], allowed: Any) -> None:
         tok = tokenizer(kind)
@@ -209,7 +209,7 @@ def test_streams_split_at_cut_after() -> None:
 @pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.usefixtures("small_pieces")
 def test_streams_of_any_bytes_give_the_same_ids(kind: str) -> None:
-    @examples(15)
+    @examples(9)
     @given(parts=st.lists(st.binary(max_size=5) | texts.map(str.encode), max_size=8))
     def check(parts: list[bytes]) -> None:
         tok = tokenizer(kind)
@@ -484,7 +484,7 @@ def test_offsets_enclose_the_tokens(kind: str) -> None:
     check_offsets(tok, TEXT, ())
     check_offsets(tok, f"<|end|>{TEXT}<|end|> zz猫\u0436", "all")
 
-    @examples(15)
+    @examples(9)
     @given(text=texts.map(lambda text: text.encode("utf-8", "replace").decode()), allowed=st.sampled_from(["all", ()]))
     def check(text: str, allowed: Any) -> None:
         check_offsets(tok, text, allowed)
@@ -589,7 +589,7 @@ def test_invalid_spans_are_refused() -> None:
 def test_truncate_gives_a_prefix_of_the_ids(kind: str) -> None:
     tok = tokenizer(kind)
 
-    @examples(12)
+    @examples(7)
     @given(text=texts, most=st.integers(0, 40), allowed=st.sampled_from(["all", ()]))
     def check(text: str, most: int, allowed: Any) -> None:
         text = text.encode("utf-8", "replace").decode()
@@ -671,7 +671,7 @@ def test_threads_find_documents_across_blocks(separator: str | None, tmp_path: P
                 assert batch.to_list() == expected
 
 
-@examples(42)
+@examples(25)
 @given(
     text=st.text(max_size=30)
     | st.lists(st.sampled_from([*"aé영😊 \n\t'1", " the", "\ud800", "<|end|>", "\0"])).map("".join),

@@ -20,11 +20,13 @@ ROOT = Path(__file__).parent.parent.parent
 PROGRAM = Path(__file__).with_name("word_table_threads.c")
 
 
-def compiled(tmp_path: Path, *options: str) -> Path:
+@pytest.fixture(scope="module", params=[(), ("-fsanitize=thread",)], ids=str)
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program with the threads, compiled; the second time with ThreadSanitizer."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler")
-    program = tmp_path / "threads"
+    options, program = request.param, tmp_path_factory.mktemp("program") / "threads"
     flags = ["-O1", "-g", "-Wall", "-Werror", f"-I{ROOT}", *options]
     command = [compiler, *flags, str(PROGRAM), "-o", str(program), "-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -34,13 +36,11 @@ def compiled(tmp_path: Path, *options: str) -> Path:
     return program
 
 
-@pytest.mark.parametrize("options", [(), ("-fsanitize=thread",)])
 @pytest.mark.parametrize("words", [300, 3000])
-def test_concurrent_lookups_never_mix_two_words(tmp_path: Path, options: tuple[str, ...], words: int) -> None:
+def test_concurrent_lookups_never_mix_two_words(program: Path, words: int) -> None:
     """Words of all kinds, many with equal first bytes or hashes; 3,000 words do not fit in the table."""
-    program = compiled(tmp_path, *options)
     command = [str(program), str(words), "20000"]
-    if options and shutil.which("setarch"):
+    if shutil.which("setarch"):
         command = ["setarch", "-R", *command]  # ThreadSanitizer does not support high-entropy address randomization
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if "unexpected memory mapping" in done.stderr or "setarch" in done.stderr:
@@ -66,7 +66,7 @@ def texts_of(seed: int, n: int) -> list[str]:
 def test_threads_that_share_a_tokenizer_get_the_ids_of_one_thread(memory: int, end_of_word: str | None) -> None:
     """Each thread encodes its own texts by every method, while tables fill up and are replaced."""
     tok = bpe.train(texts=["low lower lowest zz éa 각각 猫"] * 3, num_merges=20, end_of_word=end_of_word)
-    texts = [texts_of(seed, 1000) for seed in range(4)]
+    texts = [texts_of(seed, 600) for seed in range(4)]
     uncached = Engine(tok.spec, cache_memory=0)
     expected = [[[i for p in pieces(uncached, text) for i in p] for text in some] for some in texts]
     engine = Engine(tok.spec, cache_memory=memory)

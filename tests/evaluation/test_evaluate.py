@@ -249,8 +249,7 @@ def test_some_tokenizers_allow_no_cut(tok: bpe.Tokenizer) -> None:
     assert find_common_cuts(tok, bpe.train(texts=["ab"], num_merges=1, normalizer="nfc")) is None
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("step", [64, 1 << 20])
+@pytest.mark.parametrize(("threads", "step"), [(1, 1 << 20), (3, 64)])
 def test_a_document_that_continues_in_other_blocks_has_the_same_metrics(
     tok: bpe.Tokenizer,
     small_tok: bpe.Tokenizer,

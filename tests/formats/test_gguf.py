@@ -178,11 +178,11 @@ CUTS = {
 }
 
 
-@pytest.mark.parametrize("pre", CUTS)
-def test_each_value_of_pre_cuts_as_its_pattern_does(pre):
-    pretokenizer = build_byte_level([], [], pre=pre).pretokenizer
-    assert pretokenizer is not None
-    assert [part.decode() for part in pretokenizer.split_bytes(PROBE)] == CUTS[pre].split("|")
+def test_each_value_of_pre_cuts_as_its_pattern_does():
+    for pre, cuts in CUTS.items():
+        pretokenizer = build_byte_level([], [], pre=pre).pretokenizer
+        assert pretokenizer is not None
+        assert [part.decode() for part in pretokenizer.split_bytes(PROBE)] == cuts.split("|"), pre
 
 
 def test_all_patterns_are_probed():
@@ -413,6 +413,6 @@ def test_models_of_lines(pre, space):
 def test_generated_files_give_what_the_peer_gives(name, peers, capsys):
     for peer in peers:
         pytest.importorskip(peer, reason=f"{peer} is not installed")
-    counts = load_check(name).check(["--files", "25", "--seed", "1"])
+    counts = load_check(name).check(["--files", "15", "--seed", "1"])
     assert not [kind for kind in counts if kind.startswith("different")], capsys.readouterr().out
-    assert counts["same"] > 12
+    assert counts["same"] > 7

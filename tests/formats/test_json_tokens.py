@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import SOAK
 
 import bpe
 from bpe.errors import FormatError
@@ -105,7 +106,7 @@ def test_the_kernel_never_differs_on_randomly_changed_files():
     files = [json.dumps(content, **way).encode() for way in WAYS]
     assert all(load_with_kernel(data) is not None for data in files)
     read_by_kernel = 0
-    for _ in range(4000):
+    for _ in range(2000 * SOAK):
         data = bytearray(rng.choice(files))
         for _ in range(rng.choice([1, 1, 2])):
             position = rng.randrange(len(data))
@@ -116,7 +117,7 @@ def test_the_kernel_never_differs_on_randomly_changed_files():
         tok = load_with_kernel(bytes(data))
         read_by_kernel += tok is not None
         assert tok is None or tok == load_without_kernel(bytes(data))
-    assert read_by_kernel > 100  # for example after changes of ignored fields
+    assert read_by_kernel > 50  # for example after changes of ignored fields
 
 
 BAD = [

@@ -105,7 +105,7 @@ def check_one_text(file: str, text: str, *, decoded: bool = True) -> None:
         assert tok.decode(ids) == compat_tok.decode(ids, False) == peer.decode(ids, skip_special_tokens=False)
 
 
-@pytest.mark.parametrize("seed", range(21))
+@pytest.mark.parametrize("seed", range(14))
 def test_bytes_without_a_token_are_left_out_as_in_tokenizers(seed: int) -> None:
     file, rng = draw_file(seed), random.Random(seed)
     for size in (0, 1, 2, 9, 40, 300):

@@ -102,7 +102,7 @@ def test_generated_tokenizers_come_back(tmp_path: Path) -> None:
     """Any tokenizer with any roles: `load` and AutoTokenizer read what was written."""
     transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
     n_written = 0
-    for seed in range(60):
+    for seed in range(40):
         rng = random.Random(seed)
         value, folder = generated.draw_tokenizer(rng), tmp_path / str(seed)
         try:
@@ -127,7 +127,7 @@ def test_generated_tokenizers_come_back(tmp_path: Path) -> None:
                 continue
             assert ids == peer.encode(text, add_special_tokens=False, truncation=False), (seed, text)
         n_written += 1
-    assert n_written > 40
+    assert n_written > 25
 
 
 def test_what_the_folder_had_is_not_read(tok: bpe.Tokenizer, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

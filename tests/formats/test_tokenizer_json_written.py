@@ -150,14 +150,16 @@ def test_a_spec_whose_unknown_token_is_one_character_round_trips(model, unk, byt
     spec = make_spec(model, symbols, [], ["<s>"], unk, mark, with_mark, byte_fallback=byte_fallback)
     reloaded = read(write(spec))
     assert_same(reloaded, spec)
+    tok, again = bpe.Tokenizer(spec), bpe.Tokenizer(reloaded)
+    peer = load_by_tokenizers(spec) if is_loaded_by_tokenizers(spec) and not with_mark else None
     for text in ("?", "a?b", "ab?", "q", "aĠb", "é?"):
-        assert list(bpe.Tokenizer(reloaded).encode(text)) == list(bpe.Tokenizer(spec).encode(text))
-        if is_loaded_by_tokenizers(spec) and not with_mark:
-            assert load_by_tokenizers(spec).encode(text).ids == list(bpe.Tokenizer(spec).encode(text))
+        ids = tok.encode(text).tolist()
+        assert again.encode(text).tolist() == ids
+        assert peer is None or peer.encode(text).ids == ids
 
 
 @given(specs())
-@examples(30)
+@examples(18)
 def test_tokenizers_loads_files_without_types_of_our_own(spec):
     data = write(spec)
     assert is_loaded_by_tokenizers(spec) == (b'"type": "bpe.' not in data)
@@ -197,11 +199,11 @@ def test_the_vocabulary_is_in_id_order_one_entry_per_line():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pretokenizer", PRETOKENIZERS, ids=str)
 @pytest.mark.parametrize("model", ["byte", "char"])
-def test_every_pretokenizer_round_trips(model, pretokenizer):
-    spec = make_spec(model, [b"a"] if model == "byte" else ["a"], pretokenizer=pretokenizer)
-    assert_same(read(write(spec)), spec)
+def test_every_pretokenizer_round_trips(model):
+    for pretokenizer in PRETOKENIZERS:
+        spec = make_spec(model, [b"a"] if model == "byte" else ["a"], pretokenizer=pretokenizer)
+        assert_same(read(write(spec)), spec)
 
 
 @pytest.mark.parametrize("normalizer", PLAIN_NORMALIZERS + OWN_NORMALIZERS, ids=str)
@@ -312,7 +314,7 @@ def test_tokenizers_finds_the_same_pretokens(model, pretokenizer):
     assert split_by_peer(peer, model, all_characters) == split_by_bpe(pretokenizer, all_characters)
 
     @given(TEXTS)
-    @examples(7)
+    @examples(4)
     def check(text):
         assert split_by_peer(peer, model, text) == split_by_bpe(pretokenizer, text)
 
@@ -327,7 +329,7 @@ def test_tokenizers_normalizes_alike(normalizer):
         assert peer.normalize_str(text) == normalizer(text)
 
     @given(TEXTS)
-    @examples(7)
+    @examples(4)
     def check(text):
         assert peer.normalize_str(text) == normalizer(text)
 
@@ -411,7 +413,7 @@ def test_cl100k_is_saved_in_the_spelling_of_llama3(merges, ignore_merges):
     tok, peer, compat = bpe.Tokenizer(spec), load_by_tokenizers(data), HuggingFaceTokenizer.from_str(data.decode())
 
     @given(st.text(alphabet=" \n\r\t\u3000\x85\xa0a1!'", max_size=12) | TEXTS)
-    @examples(18)
+    @examples(11)
     @example("a \n  ")
     @example("\r\n \n\u3000 ")
     def check(text):

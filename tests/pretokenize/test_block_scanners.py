@@ -9,10 +9,10 @@ occurs at every position of a block. A billion bytes have been compared once; th
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def assert_equal(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarra
 
 @pytest.mark.parametrize("name", BY_BLOCKS)
 def test_block_scanners_equal_character_scanners(name: str) -> None:
-    for text in hostile(1, 3_000_000):
+    for text in hostile(1, 1_500_000):
         assert_equal(
             scan.find_spans(BY_BLOCKS[name], text), scan.find_spans(BY_BLOCKS[name], text, by_character=True), text
         )
@@ -73,7 +73,7 @@ def test_block_scanners_equal_character_scanners(name: str) -> None:
 @pytest.mark.parametrize("name", PATTERNS)
 def test_scanners_equal_the_expression(name: str) -> None:
     pretokenizer = Pretokenizer(name)
-    for text in hostile(2, 300_000):
+    for text in hostile(2, 150_000):
         assert_equal(pretokenizer.spans(text), pretokenizer.find_spans_by_regex(text), text)
 
 
@@ -84,7 +84,7 @@ def by_steps(text: str) -> list[str]:
         cut: list[str] = []
         for piece in pieces:
             bounds = sorted({0, len(piece), *(bound for match in step.finditer(piece) for bound in match.span())})
-            cut += [piece[start:end] for start, end in pairwise(bounds)]
+            cut += [piece[start:end] for start, end in itertools.pairwise(bounds)]
         pieces = cut
     return pieces
 
@@ -102,7 +102,7 @@ def test_aliases_and_spellings_equal_the_named_pattern() -> None:
         assert Pretokenizer(alias) == Pretokenizer(name)
     for spelling, name in SPELLINGS.items():
         assert Pretokenizer.from_regex(spelling).name == name
-        for text in hostile(5, 20_000):
+        for text in hostile(5, 10_000):
             own = Pretokenizer.from_regex(f"(?:){spelling}" if not spelling.startswith("(?") else spelling)
             assert_equal(Pretokenizer(name).spans(text), own.find_spans_by_regex(text), text)
 
@@ -151,10 +151,10 @@ def test_random_short_texts(text: bytes, name: str) -> None:
     assert scan.count(BY_BLOCKS[name], text) == len(scan.find_spans(BY_BLOCKS[name], text)[0])
 
 
-@pytest.mark.parametrize("letter", ["a", "語", " ", "\n", "!", "7", "'s", "aB", "\u3000", "\u0301"])
 @pytest.mark.parametrize("name", BY_BLOCKS)
-def test_long_runs(letter: str, name: str) -> None:
-    for tail in ("", "x", " ", "\n", " x"):
+def test_long_runs(name: str) -> None:
+    letters = ("a", "語", " ", "\n", "!", "7", "'s", "aB", "\u3000", "\u0301")
+    for letter, tail in itertools.product(letters, ("", "x", " ", "\n", " x")):
         text = (letter * 20_000 + tail).encode()
         assert_equal(
             scan.find_spans(BY_BLOCKS[name], text), scan.find_spans(BY_BLOCKS[name], text, by_character=True), text

@@ -24,7 +24,8 @@ LLAMA3 = (
 CLIP_FILE = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
 # Characters that have been in Unicode so long that the Unicode data of three packages, all of different age, agree.
-OLD = [chr(c) for c in range(0x110000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
+OLD_PLANES = *range(0x30000), *range(0xE0000, 0xE0080)
+OLD = [chr(c) for c in OLD_PLANES if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs", "Co")]
 PIECES = [
     "'s", "'S", "'ſ", "'LL", "'ve", "'t", "''", "’s", "a", "B", "Wörter", "ſt", "K", "ß", "ﬁ", "ﬆ", "ǅ", "ʰ",
     "e\u0301", "\u0301",

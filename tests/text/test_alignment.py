@@ -53,7 +53,7 @@ texts = letters.map("".join) | st.text(max_size=12)
 
 @pytest.mark.parametrize("normalizer", [*FORMS, *OTHERS], ids=repr)
 def test_aligned_text_equals_the_normalized_text(normalizer: Normalizer) -> None:
-    @examples(15)
+    @examples(9)
     @given(texts)
     @example("e\u0323\u0301\u0302o\u0302\u0323")
     @example("&notit;&#59;&amp;amp;lt;&x")

@@ -131,7 +131,7 @@ def test_resuming_gives_the_same_result(
     )
 
 
-@examples(12)
+@examples(7)
 @given(words=corpora(), at=st.lists(st.integers(1, 30), min_size=1, max_size=3), most=st.integers(1, 40))
 def test_resuming_any_corpus_at_any_step_gives_the_same_merges(
     words: dict[str, int], at: list[int], most: int, tmp_path_factory: pytest.TempPathFactory

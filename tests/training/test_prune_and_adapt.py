@@ -132,7 +132,7 @@ def test_pruning_and_adapting_equal_the_oracles(monkeypatch: pytest.MonkeyPatch,
     """Words are encoded in one group or in several."""
     monkeypatch.setattr(encoded, "GROUP_BYTES", group)
     random_ = random.Random(group)
-    for _ in range(25 * SOAK):
+    for _ in range(15 * SOAK):
         tok = bpe.train(counts=random_corpus(random_), num_merges=random_.choice((5, 20)), pretokenizer=None)
         words, merges = random_corpus(random_), merges_of(tok)
         n = random_.randint(0, len(merges))

@@ -69,7 +69,7 @@ def overlapped(tok: bpe.Tokenizer, text: str) -> bool:
     return sum(len(piece) for piece, _ in tok._engine.specials.split(text.encode(), names)) != len(text.encode())
 
 
-@examples(15)
+@examples(9)
 @given(ADDED, st.sampled_from(list(NORMALIZERS)), st.booleans(), st.lists(TEXTS, max_size=5))
 def test_flags_work_as_in_tokenizers(added, normalizer, prefix, texts):
     pretokenizer = bpe.Pretokenizer("gpt2", add_prefix_space=prefix)
@@ -182,7 +182,7 @@ def occurrences(names: list[bytes], text: bytes) -> list[tuple[int, int, int]]:
 LETTERS = st.lists(st.sampled_from([b"a", b"b", b"<", b"\xc3", b"\xa9"]), max_size=5).map(b"".join)
 
 
-@examples(42)
+@examples(25)
 @given(st.sets(LETTERS.filter(bool), max_size=9), st.lists(LETTERS, max_size=60).map(b"".join), st.integers(-1, 120))
 def test_finder_equals_trying_every_name(given, text, at):
     names = sorted(given)

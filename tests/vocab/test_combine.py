@@ -101,7 +101,7 @@ def combine_naively(a: bpe.Tokenizer, b: bpe.Tokenizer, n_free: int) -> list[tup
 
 
 @each_kind
-@examples(7)
+@examples(4)
 @given(
     first=corpora(), second=corpora(), n_first=st.integers(0, 15), n_second=st.integers(0, 25), free=st.integers(0, 30)
 )
@@ -126,7 +126,7 @@ def test_the_combination_is_that_of_the_naive_twin(
 
 
 @each_kind
-@examples(5)
+@examples(3)
 @given(first=corpora(), second=corpora(), n_first=st.integers(0, 15), n_second=st.integers(0, 25))
 def test_texts_become_the_tokens_of_a_with_some_joined(
     kind: str, first: dict[str, int], second: dict[str, int], n_first: int, n_second: int
@@ -150,7 +150,7 @@ def test_texts_become_the_tokens_of_a_with_some_joined(
         assert new_unreachable == []
 
 
-@examples(12)
+@examples(7)
 @given(words=corpora(), n_merges=st.integers(0, 30), n_first=st.integers(0, 30))
 def test_a_vocabulary_combined_with_its_own_beginning_is_itself(
     words: dict[str, int], n_merges: int, n_first: int

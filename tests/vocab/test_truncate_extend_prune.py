@@ -47,7 +47,7 @@ def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
 # Truncating and extending ---------------------------------------------------------------------------------------------
 
 
-@examples(8)
+@examples(5)
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40))
 def test_truncating_and_extending_equal_training(words: dict[str, int], most: int, more: int) -> None:
     """Truncating gives the same tokenizer as training to that size, and extending gives the larger one again."""
@@ -56,7 +56,7 @@ def test_truncating_and_extending_equal_training(words: dict[str, int], most: in
 
 
 @each_kind
-@examples(5)
+@examples(3)
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40), tie_break=st.sampled_from(TIE_BREAKS))
 def test_truncating_and_extending_equal_training_for_every_model(
     kind: str, tie_break: str, words: dict[str, int], most: int, more: int
@@ -81,7 +81,7 @@ def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int, mor
         )
 
 
-@examples(15)
+@examples(9)
 @given(words=corpora(), others=corpora(), most=st.integers(0, 20), more=st.integers(0, 20), longest=st.integers(1, 8))
 def test_extending_with_other_counts_equals_the_naive_trainer(
     words: dict[str, int], others: dict[str, int], most: int, more: int, longest: int
@@ -349,7 +349,7 @@ def plain_prune(tok: bpe.Tokenizer, ids: set[int]) -> tuple[set[int], list[tuple
 
 
 @each_kind
-@examples(6)
+@examples(4)
 @given(words=corpora(), most=st.integers(0, 30), data=st.data())
 def test_prune_equals_the_naive_prune(kind: str, words: dict[str, int], most: int, data: st.DataObject) -> None:
     tok = trained(words, kind, num_merges=most)
@@ -520,7 +520,7 @@ def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
     )
 
 
-@examples(15)
+@examples(9)
 @given(spec=vocabularies())
 def test_unreachable_tokens_are_those_that_no_word_encodes_to(spec: TokenizerSpec) -> None:
     """Encodes every word of one letter up to 20 long, of two up to 10, and of two and one unknown up to 7."""
