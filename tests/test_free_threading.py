@@ -96,7 +96,7 @@ def test_eight_threads_share_an_object(name: str, tmp_path: Path) -> None:
 
     def job(number: int) -> None:
         chosen = random.Random(number)
-        faults = list(filter(None, (shared.step(number, chosen) for _ in range(5 * SOAK))))
+        faults = list(filter(None, (shared.step(number, chosen) for _ in range(3 * SOAK))))
         assert not faults
 
     run(job)

@@ -108,7 +108,7 @@ METHODS = [method for method in ("fork", "spawn", "forkserver") if method in mul
 @pytest.mark.parametrize("method", METHODS)
 def test_worker_processes_give_the_same_ids(method: str) -> None:
     """Workers that inherit the tokenizer or receive it by pickle give the same ids."""
-    jobs = [(model(kind), TEXTS * 20) for kind in KINDS]
+    jobs = [(model(kind), TEXTS * 5) for kind in KINDS]
     expected = [work(job) for job in jobs]
     if method == "fork" and threading.active_count() > 1:
         pytest.skip("another test's thread is still alive; forking now would warn")

@@ -89,7 +89,7 @@ def test_units_are_those_of_subword_nmt(version, codes):
 def test_any_codes_merge_in_their_order():
     rng = random.Random(0)
     compared = 0
-    for _ in range(300):
+    for _ in range(180):
         new = rng.random() < 0.5
         symbols = ["a", "b", "<", "/", "w", ">"]
         symbols += [char + "</w>" for char in symbols] if new else ["</w>"]
@@ -107,7 +107,7 @@ def test_any_codes_merge_in_their_order():
             word = "".join(rng.choices(["a", "b", "ab", "</w>", "<", ">", "x"], k=rng.randint(1, 8)))
             assert segmenter.segment(word) == peer.segment(word), (codes, word)
             compared += 1
-    assert compared > 1000
+    assert compared > 600
 
 
 def test_codes_are_a_tokenizer_too(codes, tmp_path):

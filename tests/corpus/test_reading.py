@@ -122,7 +122,7 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
 def test_word_counts_do_not_depend_on_blocks(small_blocks: None, tmp_path: Path) -> None:
     choose = random.Random(5)
     path = tmp_path / "text"
-    for _ in range(20):
+    for _ in range(12):
         text = "".join(choose.choices(["a", "b", "aa", "\n", " low", " ", "<|end|>", "é", "猫"], k=400))
         path.write_bytes(text.encode())
         for separator, per_line in ((None, False), ("aa", False), ("<|end|>", False), (None, True)):

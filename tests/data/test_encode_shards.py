@@ -76,8 +76,8 @@ def test_the_output_does_not_depend_on_the_threads_that_write(tmp_path, tokenize
 @pytest.mark.usefixtures("small_groups")
 def test_encoding_goes_on_at_every_document(tmp_path, tokenizer, threads):
     """Files that the kernel reads: each document of a group has a resume point, which is seldom far before it."""
-    paths = write_corpus(tmp_path / "corpus", make_texts(7, 160))
-    rows = [tokenizer.encode(text).tolist() for text in make_texts(7, 160)]
+    paths = write_corpus(tmp_path / "corpus", make_texts(7, 100))
+    rows = [tokenizer.encode(text).tolist() for text in make_texts(7, 100)]
 
     def encode(start: grouping.ResumePoint) -> list[grouping.Group]:
         sources = open_sources(paths).with_ending_separators()

@@ -209,7 +209,7 @@ def test_long_pieces_with_long_tokens_do_not_depend_on_vectors(letters: str) -> 
     assert tok.encode(long).tolist() == expected
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(14))
 def test_long_uneven_pieces_do_not_depend_on_vectors(seed: int) -> None:
     """Vocabularies of many sizes, and texts whose letters have different frequencies."""
     choose = random.Random(seed)
@@ -629,7 +629,7 @@ def test_parts_of_split_words_have_no_mark_except_the_last(
         texts=words[:300], num_merges=150, model=model, pretokenizer=pretokenizer, end_of_word="</w>",
         end_of_word_glued=glued, **options,
     )  # fmt: skip
-    text = " ".join(random_.choices(words, k=6000))
+    text = " ".join(random_.choices(words, k=4000))
     plain = Engine(tok.spec)
     ids = {piece: plain.encode_pretoken(piece) for piece in set(plain.iterate_pretokens(text, frozenset()))}
     expected = [token_id for piece in plain.iterate_pretokens(text, frozenset()) for token_id in ids[piece]]
@@ -819,7 +819,8 @@ def test_documents_outside_the_buffer_are_refused() -> None:
 def test_more_texts_than_a_chunk_holds() -> None:
     engine = Engine(byte_spec([(97, 98)], pretokenizer="gpt2"))
     texts = [b"", b"ab"] * 2000 + [b""] * 1500 + [b"ab ab"] * 1500
-    assert engine.encode_batch(texts, 1).to_list() == [naive(engine.spec, text) for text in texts]
+    ids = {text: naive(engine.spec, text) for text in set(texts)}
+    assert engine.encode_batch(texts, 1).to_list() == [ids[text] for text in texts]
 
 
 @pytest.mark.parametrize("n", [511, 512, 513, 1024, 1536])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from functools import cache
-from itertools import count, pairwise
+from itertools import count, pairwise, product
 
 import numpy as np
 import pytest
@@ -66,18 +66,25 @@ def leaves(parts: dict[int, tuple[int, int]], token: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("n_low", "n"), [(3, 12), (40, 300), (2_000, 6_000)])
-def test_ids_are_those_of_merging_by_rank(n_low: int, n: int, level: int) -> None:
+def test_ids_are_those_of_merging_by_rank(n_low: int, n: int) -> None:
     """Runs of all sizes: with few low tokens most pairs are joined, with many few."""
     merges = random_merges(n_low, n)
     parts = {result: pair for pair, result in merges.items()}
     high = high_merges(merges, n_low + n)
-    chosen = random.Random(level)
+    chosen = random.Random(0)
+    rows = []
     for size in SIZES:
         low: list[int] = []
         while len(low) < size:  # leaves of tokens, so that merges apply, and others between them
             low += leaves(parts, n_low + chosen.randrange(n))[:30] + chosen.choices(range(n_low), k=chosen.randrange(3))
         del low[size:]
-        assert high.merge_pretoken(np.array(low, dtype=np.uint32)).tolist() == merged(merges, low)
+        rows.append((np.array(low, dtype=np.uint32), merged(merges, low)))
+    try:
+        for level, (low_ids, expected) in product((0, 3), rows):
+            set_vector_level(level)
+            assert high.merge_pretoken(low_ids).tolist() == expected
+    finally:
+        set_vector_level(3)
 
 
 @pytest.mark.parametrize("sizes", [(191 * [3], 18 * [24]), (15 * [24], 207 * [3]), (341 * [3],), (42 * [24],)])

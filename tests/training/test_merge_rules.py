@@ -59,7 +59,7 @@ def trained(switches: dict[str, Any], **options: Any) -> bpe.Tokenizer:
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 def test_merges_of_bytes_are_the_oracles(tie_break: str) -> None:
     random_ = random.Random(f"rules {tie_break}")
-    for _ in range(30 * SOAK):
+    for _ in range(18 * SOAK):
         words, modulus = draw_words(random_), random_.choice((0, 2, 3))
         veto, naive_veto = (RecordingVeto(modulus) if modulus else None for _ in range(2))
         rules = draw_rules(random_, veto)
@@ -81,7 +81,7 @@ def test_merges_of_bytes_are_the_oracles(tie_break: str) -> None:
 def test_merges_of_characters_are_the_oracles(glued: bool | None) -> None:
     random_ = random.Random(f"characters {glued}")
     mark = None if glued is None else "</w>"
-    for _ in range(20 * SOAK):
+    for _ in range(12 * SOAK):
         words, modulus = draw_words(random_), random_.choice((0, 3))
         veto, naive_veto = (RecordingVeto(modulus) if modulus else None for _ in range(2))
         rules = replace(draw_rules(random_, veto), tie_break="smallest")
@@ -114,7 +114,7 @@ def test_marks_after_bytes_follow_whole_characters() -> None:
 
 def test_superwords_obey_the_rules_in_both_stages() -> None:
     random_ = random.Random("superwords")
-    for _ in range(30 * SOAK):
+    for _ in range(18 * SOAK):
         lines = [" ".join(random_.choices(("the", "я", "语", "é", "a:", "end"), k=6)) + "\n" for _ in range(6)]
         rules = draw_rules(random_, None)
         superwords = bpe.SuperWords(262, max_words=3, first_pretokenizer="gpt2")
@@ -139,7 +139,7 @@ def test_superwords_obey_the_rules_in_both_stages() -> None:
 
 def test_extending_with_rules_goes_on_where_training_stopped() -> None:
     random_ = random.Random("extend")
-    for _ in range(20 * SOAK):
+    for _ in range(12 * SOAK):
         words, rules = draw_words(random_), draw_rules(random_, None)
         whole = bpe.train(counts=words, num_merges=12, rules=rules, pretokenizer=None)
         first = bpe.train(counts=words, num_merges=5, rules=rules, pretokenizer=None)

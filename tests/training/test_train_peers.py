@@ -104,7 +104,7 @@ def test_greatest_equals_subword_nmt(corpus: Corpus, language: str) -> None:
 
 @each_text
 def test_first_equals_minbpe(corpus: Corpus, language: str) -> None:
-    ours, theirs = like_minbpe(text_of(corpus, language, 8_000), 60)
+    ours, theirs = like_minbpe(text_of(corpus, language, 5_000), 60)
     assert ours == theirs
     assert len(ours) == 60
 
