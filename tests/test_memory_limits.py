@@ -148,7 +148,7 @@ random_ = random.Random(4)
 tok.encode("low lower")
 before = measure_memory()
 for _ in range(8):
-    words = (random_.randbytes(random_.choice((3, 5, 8, 20, 60))).hex() for _ in range(30_000))
+    words = (random_.randbytes(random_.choice((3, 5, 8, 20, 60))).hex() for _ in range(20_000))
     text = " ".join(words)
     tok.encode(text)
     del text, words

@@ -90,8 +90,8 @@ def test_files_that_are_not_the_published_ones_are_refused(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [gzip.compress(b"IQ== 0\n", mtime=0)[:-3], b"\x1f\x8b" + b"?" * 30, b"not gzip"],
-    ids=["cut", "garbage", "not gzip"],
+    [gzip.compress(b"IQ== 0\n", mtime=0)[:-3], b"not gzip"],
+    ids=["cut", "not gzip"],
 )
 def test_damaged_gzip_data_are_refused_in_words(data, tmp_path) -> None:
     path = tmp_path / "cl100k_base.tiktoken.gz"

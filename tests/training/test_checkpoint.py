@@ -205,7 +205,7 @@ print(tok.fingerprint)
 """
     expected = bpe.train(files=files, num_merges=70)
     argv = [sys.executable, "-c", program, str(tmp_path / "ckpt"), *map(str, files)]
-    for lines in (1, 2, 15, 15, 15):
+    for lines in (1, 2, 15, 15):
         with subprocess.Popen(argv, stdout=subprocess.PIPE) as running:
             assert running.stdout is not None
             assert all(running.stdout.readline() for _ in range(lines))
@@ -215,7 +215,7 @@ print(tok.fingerprint)
     (tmp_path / ".ckpt.counts.bpe-0123456789abcdef.tmp").touch()
     process = subprocess.run(argv, capture_output=True, text=True, check=True)
     _, first, *_, fingerprint = process.stdout.splitlines()
-    assert int(first.split()[0]) > 36, "each run resumes from the merges of the runs before"
+    assert int(first.split()[0]) > 23, "each run resumes from the merges of the runs before"
     assert fingerprint == expected.fingerprint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt", "ckpt.counts", "one.txt", "two.txt"]
 
