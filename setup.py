@@ -307,8 +307,9 @@ class BuildKernels(build_ext):
         Where the result does not fit, GCC reads the header itself, to the same effect. Clang would stop there.
         """
         command = self.compiler.compiler_so
-        asked = subprocess.run([command[0], "--version"], capture_output=True, text=True, check=False)
-        if "Free Software Foundation" not in asked.stdout:
+        list_macros = [*command, "-dM", "-E", "-x", "c", os.devnull]
+        macros = subprocess.run(list_macros, capture_output=True, text=True, check=False).stdout
+        if "__GNUC__" not in macros or "__clang__" in macros:
             return
         headers: dict[str, str] = {}
         for ext in self.extensions:
