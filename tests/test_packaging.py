@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -148,6 +149,28 @@ def make_command(build: ModuleType, compiler: object) -> Any:
 
 def test_what_compiling_needs_is_what_pip_installs(build: ModuleType, settings: dict[str, Any]) -> None:
     assert list(build.BUILD_REQUIREMENTS) == settings["build-system"]["requires"]
+
+
+def test_what_is_compiled_with_less_optimization_exists(build: ModuleType) -> None:
+    assert {build.module_of(path) for path in build.kernels()} | {build.SHARED} >= build.LIGHT
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_gcc_compiles_the_common_headers_once_per_level(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Kernels take them from the compiled header; with other compilers they include nothing more."""
+    monkeypatch.setattr(build, "COMMON_HEADERS", "static int common;\n")
+    for compiler, used in ("gcc", ["-include"]), (sys.executable, []):
+        command = make_command(build, SimpleNamespace(compiler_so=[compiler]))
+        flags = (["-O1", "-g0"], ["-O3", "-g0"], ["-O1", "-g0"])
+        command.extensions = [SimpleNamespace(extra_compile_args=each) for each in flags]
+        command.precompile_headers(str(tmp_path))
+        assert [ext.extra_compile_args[2:3] for ext in command.extensions] == [used] * 3
+    assert sorted(path.name for path in tmp_path.glob("*.gch")) == ["common-O1.h.gch", "common-O3.h.gch"]
+    (tmp_path / "kernel.c").write_text("int get(void) { return common; }\n")
+    compile_kernel = ["gcc", "-O1", "-g0", "-include", "common-O1.h", "-Winvalid-pch", "-Werror", "-c", "kernel.c"]
+    subprocess.run(compile_kernel, cwd=tmp_path, check=True)
 
 
 @pytest.mark.parametrize(
