@@ -399,12 +399,10 @@ cdef bint append_tiny(
     is_splitting = splits != NULL
     if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.table) != CURRENT:
         return False
-    if is_splitting and encoder.piece_encoder.marks_word_ends:
+    if is_splitting and encoder.piece_encoder.marks_word_ends or size > MAX_TINY_BYTES and not is_splitting:
         return False
     if is_splitting and comes_again:
         return append_whole_pieces(encoder, workspace, text, size, splits)
-    if size > MAX_TINY_BYTES:
-        return False
     open_cursor(&feed.cursor, encoder.scanner, text, 0, size)
     feed.cursor.can_read_on = True
     n = scan_bounds(&feed.cursor, feed.bounds, MAX_PIECES)
