@@ -46,7 +46,6 @@ cdef extern from *:
 cdef enum:
     MAX_TINY_BYTES = 128      # bytes: a shorter text is encoded faster without a chunk
     MAX_REPEATED_BYTES = 1024  # the same for a text that comes again, and whose pieces would be split
-    RECOGNIZED_BYTES = 64     # a text that comes again is recognized by so many bytes and its size
     MEAN_TOKEN_BYTES = 6      # a little more than in most texts
     MAX_CUT = 1 << 30         # tokens: a text is cut after fewer
     MAX_BATCH_CHARS = 1 << 16  # characters: releasing the GIL does not pay for less
@@ -381,7 +380,7 @@ cdef bint append_tiny(
 
     UTF8_PADDING bytes can be read after the text.
     """
-    cdef size_t n_before = workspace.out.n, three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
+    cdef size_t n_before = workspace.out.n, three_byte_chars
     cdef Cache* cache = &workspace.cache
     cdef Feed* feed = workspace.feed
     cdef Py_ssize_t* start = feed.start
@@ -391,16 +390,19 @@ cdef bint append_tiny(
     cdef uint64_t values[MAX_TINY_BYTES]
     cdef uint64_t value
     cdef Py_ssize_t n, i, first = 0
-    cdef const SplitTables* splits = choose_splits(encoder, three_byte_chars, size)
-    cdef bint is_splitting = splits != NULL
+    cdef const SplitTables* splits
+    cdef bint is_splitting, comes_again = not is_ascii and is_repeated(workspace, text, size)
+    if size > MAX_TINY_BYTES and not comes_again:
+        return False
+    three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
+    splits = choose_splits(encoder, three_byte_chars, size)
+    is_splitting = splits != NULL
     if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.table) != CURRENT:
         return False
-    if is_splitting and encoder.piece_encoder.marks_word_ends:
+    if is_splitting and encoder.piece_encoder.marks_word_ends or size > MAX_TINY_BYTES and not is_splitting:
         return False
-    if is_splitting and is_repeated(workspace, text, size):
+    if is_splitting and comes_again:
         return append_whole_pieces(encoder, workspace, text, size, splits)
-    if size > MAX_TINY_BYTES:
-        return False
     open_cursor(&feed.cursor, encoder.scanner, text, 0, size)
     feed.cursor.can_read_on = True
     n = scan_bounds(&feed.cursor, feed.bounds, MAX_PIECES)
@@ -457,8 +459,15 @@ cdef inline uint64_t find_behind_front(
 
 
 cdef inline bint is_repeated(Workspace workspace, const byte_t* text, Py_ssize_t size) noexcept nogil:
-    """Whether a text came to this workspace before, not long ago; or, rarely, one that begins alike."""
-    cdef uint64_t hashed = hash_bytes(text, min(size, <Py_ssize_t>RECOGNIZED_BYTES)) + size * SHORT_KEY_FACTOR
+    """Whether a text came to this workspace before, not long ago; or, rarely, one of its size with the same ends.
+
+    16 bytes can be read from the start of the text, whatever its size.
+    """
+    cdef uint64_t first[2]
+    cdef uint64_t last, hashed
+    memcpy(first, text, 16)
+    memcpy(&last, text + max(size - 8, <Py_ssize_t>0), 8)
+    hashed = hash_word(hash_word(first[0], first[1]) + size * SHORT_KEY_FACTOR, last)
     cdef uint32_t* recent = &workspace.recent_texts[hashed & (N_RECENT_TEXTS - 1)]
     cdef bint is_known = recent[0] == <uint32_t>(hashed >> 32)
     recent[0] = <uint32_t>(hashed >> 32)

@@ -7,6 +7,7 @@ A str is compared as it is stored, in units of 1, 2 or 4 bytes, without converti
 cimport cython
 cimport numpy as cnp
 
+from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport token_t
 from bpe.base._utf8 cimport CodeUnits, get_code_units_of_item
 from libc.string cimport memcpy
@@ -15,30 +16,43 @@ cnp.import_array()
 
 cdef extern from *:
     """
-    #include <stddef.h>
-    #include <stdint.h>
-    #include <string.h>
+    #include "bpe/base/_vectors.h"
 
     /* Compare 256 units at a time: compilers make vector instructions of a loop without an exit. */
-    #define BPE_COMPARE(narrow_t, wide_t)                                                \
-        for (size_t i = 0; i < n; i += 256) {                                            \
-            size_t end = n - i < 256 ? n : i + 256;                                      \
-            wide_t difference = 0;                                                       \
-            for (size_t j = i; j < end; j++)                                             \
-                difference |= ((const narrow_t*)narrow)[j] ^ ((const wide_t*)wide)[j];   \
-            if (difference) return 0;                                                    \
-        }                                                                                \
-        return 1;
+    #define BPE_COMPARE(narrow_t, wide_t)                                                                       \
+        const narrow_t* a = (const narrow_t*)narrow;                                                            \
+        const wide_t* b = (const wide_t*)wide;                                                                  \
+        wide_t difference = 0;                                                                                  \
+        for (; n >= 256 && !difference; n -= 256, a += 256, b += 256)                                           \
+            for (int i = 0; i < 256; i++) difference |= a[i] ^ b[i];                                            \
+        for (size_t i = 0; i < n; i++) difference |= a[i] ^ b[i];                                               \
+        return !difference;
+
+    #define BPE_UNITS_EQUAL(name)                                                                               \
+        static int name(const void* narrow, int narrow_width, const void* wide, int wide_width, size_t n) {     \
+            if (narrow_width == wide_width) return !memcmp(narrow, wide, n * wide_width);                       \
+            if (wide_width == 2) { BPE_COMPARE(uint8_t, uint16_t) }                                             \
+            if (narrow_width == 2) { BPE_COMPARE(uint16_t, uint32_t) }                                          \
+            BPE_COMPARE(uint8_t, uint32_t)                                                                      \
+        }
+
+    BPE_UNITS_EQUAL(bpe_units_equal_plain)
+    #ifdef BPE_X86
+    BPE_TARGET_AVX2 BPE_UNITS_EQUAL(bpe_units_equal_avx2)
+    #endif
 
     /* Whether n units are equal; `narrow` must not have wider ones than `wide`. */
-    static int bpe_units_equal(const void* narrow, int narrow_width, const void* wide, int wide_width, size_t n) {
-        if (narrow_width == wide_width) return !memcmp(narrow, wide, n * wide_width);
-        if (wide_width == 2) { BPE_COMPARE(uint8_t, uint16_t) }
-        if (narrow_width == 2) { BPE_COMPARE(uint16_t, uint32_t) }
-        BPE_COMPARE(uint8_t, uint32_t)
+    static int (*bpe_units_equal)(const void* narrow, int narrow_width, const void* wide, int wide_width, size_t n);
+
+    static void bpe_use_level_prompts(int level) {
+        bpe_units_equal = BPE_BEST(level, bpe_units_equal_plain, bpe_units_equal_avx2, bpe_units_equal_avx2);
     }
     """
     bint bpe_units_equal(const void* narrow, int narrow_width, const void* wide, int wide_width, size_t n) nogil
+    void use_level_prompts "bpe_use_level_prompts"(int level) noexcept
+
+
+follow_vector_level(use_level_prompts)
 
 
 @cython.trashcan(True)                     # a chain of blocks may be long

@@ -74,6 +74,15 @@ def test_counts_are_the_numbers_of_ids(tok: bpe.Tokenizer, text: str, times: int
         assert (counts.tolist(), counts.dtype) == ([count, 0, tok.count_tokens(data)], np.int64)
 
 
+@pytest.mark.parametrize("middle_size", [1, 40, 300])
+def test_texts_that_differ_in_the_middle_only(middle_size: int) -> None:
+    """A text with the ends and the size of an earlier one is first taken for one that comes again."""
+    texts = [f"낮은 학교에 갔다 {middle * middle_size} 학교에" for middle in ("갔", "모", "낮")]
+    for tok in TOKENIZERS:
+        for text in (*texts, *texts[::-1]):
+            assert tok.encode(text).tolist() == TWINS[tok]._engine.encode(text).tolist()
+
+
 def test_counts_of_long_texts_need_no_array() -> None:
     for tok in TOKENIZERS:
         for text in ("low newest 123 " * 9000, "낮은 학교에 " * 9000, "low", "x" * 40_000):
