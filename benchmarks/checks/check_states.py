@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import faulthandler
 import hashlib
 import io
@@ -206,8 +207,17 @@ def make_manifest_kind(folder: Path) -> Kind:
         assert {path.name for path in out.parent.iterdir()} <= {"out", "megatron"}
         if errors:
             raise errors[0]
+        assert "../" not in json.dumps(value), "files outside of the folder were read"
 
-    return Kind(lambda rng: spoil(rng, manifest), use)
+    def change(rng: random.Random) -> Any:
+        if rng.random() < 0.9:
+            return spoil(rng, manifest)
+        value = copy.deepcopy(manifest)
+        file = rng.choice(rng.choice(value["shards"])["files"])
+        file["name"] = f"../../whole/{file['name']}"  # which is there, and has the right content
+        return value
+
+    return Kind(change, use)
 
 
 def read_documents(shards: TokenShards, documents: set[tuple[int, ...]]) -> None:
