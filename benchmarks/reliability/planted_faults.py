@@ -82,11 +82,11 @@ FAULTS: dict[str, Fault] = {
         'read_text(encoding="utf-8")',
         "read_text()",
     ),
-    "the error stream is taken for granted": Fault(
+    "the output stream is taken for granted": Fault(
         'check_arguments.py --settings "closed streams"',
-        "bpe/base/progress.py",
-        "(sys.stderr is None or not sys.stderr.isatty())",
-        "not sys.stderr.isatty()",
+        "bpe/show/terminal.py",
+        "stream is not None and stream.isatty()",
+        "stream.isatty()",
     ),
     "an assertion does work": Fault(
         'check_arguments.py --settings "without assertions"',
