@@ -379,9 +379,17 @@ def find_results() -> dict[str, str]:
             if not door.changes:
                 # A command whose output is closed fails, as it must.
                 keeps_closed = sys.stdout is None and get_room(name) != "commands"
+                if "MALLOC_PERTURB_" in os.environ:
+                    fill_free_memory()
                 with contextlib.nullcontext() if keeps_closed else mute():
                     results[name] = find_outcome(door).replace(inputs, "")
     return results
+
+
+def fill_free_memory() -> None:
+    """Fill the small pieces of memory that NumPy keeps for new arrays, 7 of each size below 1 kB."""
+    arrays = [np.full(size, 165, dtype=np.uint8) for size in range(1, 1024) for _ in range(7)]
+    arrays.clear()
 
 
 def compare_settings(names: list[str]) -> int:

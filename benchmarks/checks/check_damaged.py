@@ -161,7 +161,9 @@ def read_gguf(data: bytes) -> dict[str, Any]:
         position += struct.calcsize(layouts[kind])
         return value
 
-    return {read(8).removeprefix("tokenizer.ggml."): read(read(4)) for _ in range(int.from_bytes(data[16:24], "little"))}
+    return {
+        read(8).removeprefix("tokenizer.ggml."): read(read(4)) for _ in range(int.from_bytes(data[16:24], "little"))
+    }
 
 
 def read_message(data: bytes) -> Iterator[tuple[int, Any]]:

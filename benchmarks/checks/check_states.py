@@ -317,6 +317,7 @@ def make_counts_kind(folder: Path) -> Kind:
     def use(changed: bytes) -> None:
         path.write_bytes(changed)
         counts = bpe.WordCounts.load(path)
+        assert len(counts) == unseal(changed)[1]["words"]
         assert sum(count for _, count in counts.items()) == counts.total
         assert len(dict(counts.items())) == len(counts)
         counts.add("low lower")

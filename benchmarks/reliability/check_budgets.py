@@ -82,7 +82,9 @@ def number_field(field: int, content: bytes) -> bytes:
 def make_gguf(item_type: int, item: bytes, size: int) -> bytes:
     """Make a GGUF file with one array."""
     count = min(size // len(item), 1 << 24)
-    strings = [struct.pack("<Q", len(text)) + text for text in (b"tokenizer.ggml.model", b"gpt2", b"tokenizer.ggml.tokens")]
+    strings = [
+        struct.pack("<Q", len(text)) + text for text in (b"tokenizer.ggml.model", b"gpt2", b"tokenizer.ggml.tokens")
+    ]
     head = b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + strings[0] + struct.pack("<I", 8) + strings[1] + strings[2]
     return head + struct.pack("<IIQ", 9, item_type, count) + item * count
 
@@ -188,27 +190,40 @@ def make_pieces(size: int) -> bytes:
 MODEL_PIECE = number_field(1, number_field(1, b"<unk>") + b"\x15\0\0\0\0\x18\2")
 MODEL_SETTINGS = number_field(2, b"\x18\2") + number_field(3, b"")
 TEXT = b"low lower lowest newest widest\n"
+#: The limit of files that are read whole, and how many times their size the objects of the tiniest values take.
+WHOLE: tuple[str, int] = ("base.utf8.max_file_bytes", 45)
+#: The limits of what is unpacked; a text of a corpus, and a word, is held whole, so its unpacked size counts.
+UNPACKED: tuple[str, int, int] = ("formats.packed.max_unpacked", 4, 576)
+WINDOW: tuple[str, int, int] = ("corpus.streams.max_window_bytes", 4, 64 + 256)
+ONE_TEXT: tuple[str, int, int] = ("the largest text, unpacked", 4, 64 + 4 * 256)
+ITEMS: tuple[str, int] = ("16,777,216 items of an array", 20)
+ROW: tuple[str, int] = ("corpus.delimited.MAX_ROW_BYTES", 15)
+WORDS: tuple[str, int] = ("each word takes up to 150 bytes", 35)
 CASES: dict[str, Case] = {
     # Tokenizers: JSON
     "JSON, nested": Case("tokenizer.json", lambda size: b"[" * size, load),
-    "JSON, empty lists": Case("tokenizer.json", lambda size: fill(b"[],", size, b'{"x":[', b"0]}"), load),
-    "JSON, small objects": Case("tokenizer.json", lambda size: fill(b'{"a":0},', size, b'{"x":[', b"0]}"), load),
-    "JSON, different keys": Case("tokenizer.json", lambda size: number('"{0}":0,', size, '{"x":{', "}}"), load),
+    "JSON, empty lists": Case("tokenizer.json", lambda size: fill(b"[],", size, b'{"x":[', b"0]}"), load, *WHOLE),
+    "JSON, small objects": Case(
+        "tokenizer.json", lambda size: fill(b'{"a":0},', size, b'{"x":[', b"0]}"), load, *WHOLE
+    ),
+    "JSON, different keys": Case("tokenizer.json", lambda size: number('"{0}":0,', size, '{"x":{', "}}"), load, *WHOLE),
     "JSON, escapes": Case("tokenizer.json", lambda size: fill(b"\\u0041", size, b'{"x":"', b'"}'), load),
-    "JSON, one wide character": Case("tokenizer.json", lambda size: fill(b"a", size, b'{"x":"\xf0\x9f\x98\x80', b'"}'), load),
+    "JSON, one wide character": Case(
+        "tokenizer.json", lambda size: fill(b"a", size, b'{"x":"\xf0\x9f\x98\x80', b'"}'), load, *WHOLE
+    ),
     "tokenizer.json, many tokens": Case(
         "tokenizer.json",
         lambda size: make_tokenizer_json(
             size, model=number('"{0}":{0},', size, '{"type":"BPE","vocab":{', '},"merges":[]}')
         ),
-        load,
+        load, *WHOLE,
     ),
     "tokenizer.json, many merges": Case(
         "tokenizer.json",
         lambda size: make_tokenizer_json(
             size, model=fill(b'"a b",', size, b'{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[', b'"a b"]}')
         ),
-        load,
+        load, *WHOLE,
     ),
     "tokenizer.json, merges as lists": Case(
         "tokenizer.json",
@@ -216,7 +231,7 @@ CASES: dict[str, Case] = {
             size,
             model=fill(b'["a","b"],', size, b'{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[', b'["a","b"]]}'),
         ),
-        load,
+        load, *WHOLE,
     ),
     "tokenizer.json, added tokens": Case(
         "tokenizer.json",
@@ -228,7 +243,7 @@ CASES: dict[str, Case] = {
                 size, "[", "]",
             ),
         ),
-        load,
+        load, *WHOLE,
     ),
     "tokenizer.json, nested repeats": Case(
         "tokenizer.json",
@@ -254,13 +269,15 @@ CASES: dict[str, Case] = {
     ),
     "vocab.json, many tokens": Case(
         "vocab.json", lambda size: number('"{0}":{0},', size, "{", "}"),
-        lambda path: bpe.Tokenizer.from_vocab_merges(path, write_beside(path, "merges.txt", b"#version: 0.2\n"), "gpt2"),
+        lambda path: bpe.Tokenizer.from_vocab_merges(path, write_beside(path, "merges.txt", b"#version\n"), "gpt2"),
+        *WHOLE,
     ),
     "merges.txt, many merges": Case(
         "merges.txt", lambda size: fill(b"a b\n", size, b"#version: 0.2\n"),
         lambda path: bpe.Tokenizer.from_vocab_merges(
             write_beside(path, "vocab.json", b'{"a":0,"b":1,"ab":2}'), path, "gpt2"
         ),
+        *WHOLE,
     ),
     "tekken.json, many tokens": Case(
         "tekken.json",
@@ -268,25 +285,38 @@ CASES: dict[str, Case] = {
             '{{"rank":{0},"token_bytes":"AAAA"}},', size,
             '{"config":{"pattern":"a","default_num_special_tokens":0,"default_vocab_size":300},"vocab":[', "]}",
         ),
-        load,
+        load, *WHOLE,
     ),
     # Tokenizers: other formats
-    "rank file, gzip": Case("x.tiktoken", lambda size: gzip.compress(fill(b"YQ== 0\n", 64 * size), 9), load_encoding, "formats.packed.max_unpacked", 4, 576),
-    "rank file, many tokens": Case("x.tiktoken", make_ranks, load_encoding),
+    "rank file, gzip": Case(
+        "x.tiktoken", lambda size: gzip.compress(fill(b"YQ== 0\n", 64 * size), 9), load_encoding, *UNPACKED
+    ),
+    "rank file, many tokens": Case("x.tiktoken", make_ranks, load_encoding, *WHOLE),
     "rank file, one line": Case("x.tiktoken", lambda size: fill(b"A", size, b"", b" 0\n"), load_encoding),
-    "CLIP's list, gzip": Case("clip.txt.gz", lambda size: gzip.compress(fill(b"a b\n", 64 * size), 9), lambda path: bpe.Tokenizer.from_clip(path, ftfy=False), "formats.packed.max_unpacked", 4, 576),
-    "codes, many merges": Case("codes", lambda size: number("{0} a\n", size, "#version: 0.2\nl o</w>\n"), load),
-    "sentencepiece, empty pieces": Case("x.model", lambda size: fill(b"\n\0", size, MODEL_PIECE, MODEL_SETTINGS), load),
-    "sentencepiece, many pieces": Case("x.model", make_pieces, load),
+    "CLIP's list, gzip": Case(
+        "clip.txt.gz", lambda size: gzip.compress(fill(b"a b\n", 64 * size), 9),
+        lambda path: bpe.Tokenizer.from_clip(path, ftfy=False), *UNPACKED,
+    ),
+    "codes, many merges": Case("codes", lambda size: number("{0} a\n", size, "#version: 0.2\nl o</w>\n"), load, *WHOLE),
+    "sentencepiece, empty pieces": Case(
+        "x.model", lambda size: fill(b"\n\0", size, MODEL_PIECE, MODEL_SETTINGS), load, *WHOLE
+    ),
+    "sentencepiece, many pieces": Case("x.model", make_pieces, load, *WHOLE),
     "sentencepiece, declared size": Case("x.model", lambda _: MODEL_PIECE + b"\n\xff\xff\xff\xff\x0f", load),
-    "GGUF, bytes as tokens": Case("x.gguf", lambda size: make_gguf(0, b"\1", size), load),
-    "GGUF, short strings": Case("x.gguf", lambda size: make_gguf(8, struct.pack("<Q", 2) + b"ab", size), load),
-    "GGUF, declared count": Case("x.gguf", lambda size: make_gguf(8, b"\0" * 8, 64).replace(struct.pack("<Q", 8), struct.pack("<Q", 1 << 24)), load),
+    "GGUF, bytes as tokens": Case("x.gguf", lambda size: make_gguf(0, b"\1", size), load, *ITEMS),
+    "GGUF, short strings": Case("x.gguf", lambda size: make_gguf(8, struct.pack("<Q", 2) + b"ab", size), load, *ITEMS),
+    "GGUF, declared count": Case("x.gguf", lambda _: make_gguf(8, b"\xff" * 8, 64), load),
     "compiled, declared sizes": Case("x.compiled", lambda _: b"BPECOMP\0" + b"\xff" * 64, load),
     # Counts, ids, shards
-    "counts, short words": Case("x.counts", make_counts, bpe.WordCounts.load),
-    "counts as text": Case("x.txt", lambda size: number("{0}\t1\n", size), lambda path: bpe.WordCounts.from_text(path, "whitespace")),
-    "manifest": Case("manifest.json", lambda size: fill(b"[],", size, b'{"x":[', b"0]}"), lambda path: bpe.data.TokenShards(path.parent)),
+    "counts, short words": Case("x.counts", make_counts, bpe.WordCounts.load, *WORDS),
+    "counts as text": Case(
+        "x.txt", lambda size: number("{0}\t1\n", size), lambda path: bpe.WordCounts.from_text(path, "whitespace"),
+        *WORDS,
+    ),
+    "manifest": Case(
+        "manifest.json", lambda size: fill(b"[],", size, b'{"x":[', b"0]}"),
+        lambda path: bpe.data.TokenShards(path.parent), *WHOLE,
+    ),
     # Corpora
     "text, gzip": Case("x.txt.gz", lambda size: gzip.compress(fill(TEXT, 64 * size), 9), count),
     "text, bz2": Case("x.txt.bz2", lambda size: bz2.compress(fill(TEXT, 8 * size)), count),
@@ -295,20 +325,21 @@ CASES: dict[str, Case] = {
         lambda size: lzma.compress(
             fill(TEXT, 16 * size), filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28, "preset": 0}]
         ),
-        count,
+        count, *WINDOW,
     ),
-    "text, zstd, large window": Case("x.txt.zst", lambda size: make_zstd(fill(TEXT, 64 * size)), count),
-    "text, gzip, one word": Case("x.txt.gz", lambda size: gzip.compress(b"a" * (16 * size), 9), count),
+    "text, zstd, large window": Case("x.txt.zst", lambda size: make_zstd(fill(TEXT, 64 * size)), count, *WINDOW),
+    "text, gzip, one word": Case("x.txt.gz", lambda size: gzip.compress(b"a" * (16 * size), 9), count, *ONE_TEXT),
     "JSON Lines, gzip, one line": Case(
-        "x.jsonl.gz", lambda size: gzip.compress(fill(b"low ", 16 * size, b'{"text":"', b'"}\n'), 9), count_records
+        "x.jsonl.gz", lambda size: gzip.compress(fill(b"low ", 16 * size, b'{"text":"', b'"}\n'), 9), count_records,
+        *ONE_TEXT,
     ),
     "JSON Lines, nested": Case("x.jsonl", lambda size: fill(b"[", size, b'{"text":"a","x":', b"\n"), count_records),
     "JSON Lines, small values": Case(
         "x.jsonl", lambda size: fill(b"[],", size, b'{"x":[', b'0],"text":"a"}\n'), count_records
     ),
     "CSV, one row": Case("x.csv", lambda size: fill(b'""', size, b'text\n"', b'"\n'), count_records),
-    "CSV, many columns": Case("x.csv", lambda size: fill(b",", size, b"text\n", b"\n"), count_records),
-    "Parquet, one text repeated": Case("x.parquet", make_parquet, count_records),
+    "CSV, many columns": Case("x.csv", lambda size: fill(b",", size, b"text\n", b"\n"), count_records, *ROW),
+    "Parquet, one text repeated": Case("x.parquet", make_parquet, count_records, "none: 65,536 rows at once", 4, 4096),
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ counted, trained on and written to shards, where the merges and ids must be thos
 a tenth of the time, the memory of each process is noted; it may grow by at most 5%, beside 8 MB.
 """
 
+# ruff: noqa: E402 (modules of other folders are imported by name)
 from __future__ import annotations
 
 import argparse
@@ -44,7 +45,20 @@ from bpe.data import TokenShards, encode_shards
 MAX_GROWTH, MIN_GROWTH_BYTES = 0.05, 8 << 20
 #: The shared objects of each process; the others start processes, or change the environment.
 OBJECTS = [name for name in CASES if name not in ("named_encodings", "transformers")]
-WORDS = ["low", "lower", "newest", "widest", "naïve", "두 번째", "日本語", "x" * 40, "😀", "def f(x):\n", "\t\t", "12345"]
+WORDS = [
+    "low",
+    "lower",
+    "newest",
+    "widest",
+    "naïve",
+    "두 번째",
+    "日本語",
+    "x" * 40,
+    "😀",
+    "def f(x):\n",
+    "\t\t",
+    "12345",
+]
 MANY_WORDS = [f"{word}{index}" for word in WORDS for index in range(100)]
 
 
@@ -81,7 +95,11 @@ class Soak:
     def run(self, index: int, end: float) -> None:
         """Draw one thing after another until the end, in the thread of a number."""
         rng = random.Random(self._seed * 1000 + index)
-        draws: list[Callable[[int, random.Random], str]] = [self.call_shared] * 6 + [self.encode] * 6 + [self.train]
+        draws: list[Callable[[int, random.Random], str]] = [
+            *[self.call_shared] * 6,
+            *[self.encode] * 6,
+            self.train,
+        ]
         while time.monotonic() < end and len(self.faults) < 20:
             draw = rng.choice(draws)
             try:
@@ -105,6 +123,7 @@ class Soak:
         tok, merges, ranks = self.tokenizers[number], self.merges[number], self.ranks[number]
         text = "".join(draw_texts(rng, MANY_WORDS, rng.choice([10, 300, 3000])))[:3000]
         text = text.encode("utf-8", "replace").decode()
+        assert tok.pretokenizer is not None
         expected = [
             ranks[token]
             for piece in tok.pretokenizer.split(text)

@@ -61,7 +61,8 @@ FAULTS: dict[str, Fault] = {
         "check_arguments.py bpe.Tokenizer --seconds 60 --seed",
         "bpe/vocab/special_tokens.py",
         "        requested_names = frozenset(name_list)\n",
-        "        requested_names = frozenset(name_list)\n        self.always_names |= requested_names & self._all_names\n",
+        "        requested_names = frozenset(name_list)\n"
+        "        self.always_names |= requested_names & self._all_names\n",
     ),
     "a window without a split is tried for ever": Fault(
         "check_arguments.py bpe.PromptCache --seconds 60 --seed",
@@ -110,8 +111,8 @@ FAULTS: dict[str, Fault] = {
     "words are counted without the lock": Fault(
         "check_threads.py word_counts --seconds 20 --seed",
         "bpe/count/word_counts.py",
-        "        with self._lock:\n            self._corpus_position = Splitter",
-        "        if True:\n            self._corpus_position = Splitter",
+        "        with self._lock:\n            _check_total(self.total + total)",
+        "        if True:\n            _check_total(self.total + total)",
     ),
     "tokens are added without the lock": Fault(
         "check_threads.py added_tokens --seconds 20 --seed",
@@ -126,16 +127,14 @@ FAULTS: dict[str, Fault] = {
         "                block = self.block\n",
     ),
     # Interrupts
-    "a wait for a lock ends at a signal": Fault(
-        "check_interrupts.py encode_files encode_batch --interrupts 1000 --seed",
-        "bpe/base/_team.pyx",
-        "            lock.acquire()\n            return 0\n        except BaseException as error:\n"
-        "            errors.append(error)\n",
-        "            lock.acquire()\n            return 0\n        except BaseException as error:\n"
-        "            errors.append(error)\n            return 0\n",
+    "an interrupted call gives what it has": Fault(
+        "check_interrupts.py encode_files --interrupts 300 --seed",
+        "bpe/base/threads.py",
+        "    if errors:\n        raise errors[0]\n",
+        "    if errors and not isinstance(errors[0], KeyboardInterrupt):\n        raise errors[0]\n",
     ),
     "a crew stays open after an exception": Fault(
-        "check_interrupts.py encode_files shuffled_shards --interrupts 1000 --seed",
+        "check_interrupts.py encode_files --interrupts 300 --seed",
         "bpe/base/_team.pyx",
         "        if self.stop is not None:\n            call_until_done(self.stop, errors)\n",
         "        if self.stop is not None and outer is None:\n            call_until_done(self.stop, errors)\n",
@@ -171,11 +170,11 @@ FAULTS: dict[str, Fault] = {
         " or table is None or not table.distinct:",
         " or table is None:",
     ),
-    "a left part may end a word": Fault(
+    "a merge of CLIP may have three parts": Fault(
         "check_mutations.py 20000",
         "bpe/formats/clip.py",
-        "        elif ends_word[ids[parts[0]]]:\n",
-        "        elif False:\n",
+        "        if len(parts) != 2:\n",
+        "        if len(parts) < 2:\n",
     ),
     "offsets of a .npy file may fall": Fault(
         "check_mutations.py 20000",
@@ -196,11 +195,11 @@ FAULTS: dict[str, Fault] = {
         "    _check_texts(spec)\n",
         "",
     ),
-    "lengths of counted words need not sum to their bytes": Fault(
-        "check_states.py counts --count 2000 --seed",
-        "bpe/count/sealed_files.py",
-        "    if offsets[-1] != size or (offsets[1:] <= offsets[:-1]).any():\n",
-        "    if (offsets[1:] <= offsets[:-1]).any():\n",
+    "a word may be counted twice": Fault(
+        "check_states.py counts --count 4000 --seed",
+        "bpe/count/word_counts.py",
+        "        if len(loaded) != len(arrays[2]):\n",
+        "        if len(loaded) > len(arrays[2]):\n",
     ),
     "a checkpoint goes on with other counts": Fault(
         "check_states.py checkpoints --count 2000 --seed",
@@ -210,9 +209,9 @@ FAULTS: dict[str, Fault] = {
     ),
     "a pickled tokenizer may have any offsets": Fault(
         "check_states.py pickles --count 2000 --seed",
-        "bpe/base/_bounds.pxd",
-        "        if not before <= offsets[i] <= size:\n",
-        "        if size < 0:\n",
+        "bpe/decode/_decoder.pyx",
+        "        check_offsets(offsets, n, blob.shape[0])\n",
+        "",
     ),
     "a manifest may name files outside of its folder": Fault(
         "check_states.py manifests --count 2000 --seed",

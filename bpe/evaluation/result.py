@@ -121,7 +121,9 @@ class CorpusResult:
         self._baseline: CorpusResult = self
 
     def __repr__(self) -> str:
-        return f"<CorpusResult {escape_unprintable(self.name or 'all')}: {pluralize(int(self.sums['tokens']), 'token')}>"
+        return (
+            f"<CorpusResult {escape_unprintable(self.name or 'all')}: {pluralize(int(self.sums['tokens']), 'token')}>"
+        )
 
     @cached_property
     def resampled(self) -> NDArray[np.float64] | None:
@@ -345,7 +347,9 @@ class TokenizerResult:
         self.counts = self.total.counts
 
     def __repr__(self) -> str:
-        return f"<TokenizerResult {escape_unprintable(self.name)}: {pluralize(int(self.total.sums['tokens']), 'token')}>"
+        return (
+            f"<TokenizerResult {escape_unprintable(self.name)}: {pluralize(int(self.total.sums['tokens']), 'token')}>"
+        )
 
     def __getitem__(self, name: str) -> Any:
         """Return a metric of all corpora together by its name, or the result of a corpus by its name."""

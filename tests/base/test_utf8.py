@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bpe import Tokenizer
+from bpe.base import utf8
 from bpe.base._cpu import LEVELS, get_vector_level, set_vector_level
 from bpe.base._utf8 import decode_utf8, encode_utf8, join_utf8, read_bytes
-from bpe.base import utf8
 from bpe.base.utf8 import read_all, read_file, to_bytes, to_str
 
 WIDTHS = ["", "low", "x" * 200, "é", "naïve " * 30, "낮은 low", "한" * 100, "😀", "a😀한é" * 40, "\ud83d\ude0a"]
@@ -131,4 +132,4 @@ def test_no_file_is_read_without_an_end(tmp_path: Path, monkeypatch: pytest.Monk
         read_file("/dev/zero")
     monkeypatch.setattr(utf8, "max_file_bytes", 2)
     with pytest.raises(OSError, match="it has more than 2 bytes"):
-        bpe.Tokenizer.load(tmp_path / "whole")
+        Tokenizer.load(tmp_path / "whole")

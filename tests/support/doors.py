@@ -107,7 +107,7 @@ def look_up(word: str, limit: int = 3) -> None:
     """Look up a word."""
 
 
-look_up.__doc__ = "Look up a word.\n\nArgs:\n    word: the word.\n    limit: the most meanings."  # -OO leaves out others
+look_up.__doc__ = "Look up a word.\n\nArgs:\n    word: the word.\n    limit: the most meanings."  # kept with -OO
 
 
 class Inputs:
