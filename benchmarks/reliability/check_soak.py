@@ -70,10 +70,12 @@ class Soak:
         self.faults: list[str] = []
         self._folder, self._seed, self._lock = folder, seed, threading.Lock()
         texts = [" ".join(random.Random(index).choices(WORDS, k=40)) for index in range(200)]
-        self.tokenizers = [
+        trained: list[Any] = [
             bpe.train(texts=texts, vocab_size=600, special_tokens=["<|end|>"], pretokenizer=name)
             for name in ("gpt2", "cl100k", "o200k", "qwen2")
         ]
+        # Caches that are soon full: the usual ones grow for an hour.
+        self.tokenizers = [bpe.Tokenizer(tok.spec, cache_memory="256K") for tok in trained]
         self.ranks = [
             {tok.token_bytes(index): index for index in range(tok.n_vocab) if index} for tok in self.tokenizers
         ]
