@@ -121,7 +121,7 @@ FAULTS: dict[str, Fault] = {
         "                block = self.block\n",
     ),
     # Interrupts
-    "workers are not told to stop after an exception": Fault(
+    "workers do not stop after an exception": Fault(
         "check_interrupts.py encode_dropout --interrupts 30 --seed",
         "bpe/base/_team.pyx",
         "        if self.stop is not None:\n            call_until_done(self.stop, errors)\n",
