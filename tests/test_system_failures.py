@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -24,6 +25,18 @@ def test_whatever_fails_files_stay_whole_and_objects_usable() -> None:
     done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(" 0 faults") == 1
+
+
+def test_each_fault_to_plant_has_its_place() -> None:
+    """`benchmarks/reliability/planted_faults.py` changes one place of a file, which must be there."""
+    path = FOLDER.parent / "reliability" / "planted_faults.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    found = {name: (script.ROOT / fault.file).read_text().count(fault.old) for name, fault in script.FAULTS.items()}
+    assert {name: number for name, number in found.items() if number != 1} == {}
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs /proc/self/mem, which cannot be read from 0 on")

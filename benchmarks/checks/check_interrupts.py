@@ -3,9 +3,9 @@
     python benchmarks/checks/check_interrupts.py [CALL …] [--interrupts N] [--seed S]
 
 Each call runs in a process of its own. A signal's handler raises KeyboardInterrupt at a random moment of the call; half
-of the time a second signal follows within a millisecond. Afterwards no thread of the call may be left, and every tenth
-time the call must give its usual result. At the end the process must exit. Without a name, all calls are interrupted,
-1,000 times each.
+of the time a second signal follows within a millisecond. A call that ends nevertheless must give its usual result.
+Afterwards no thread of the call may be left, and every tenth time the call is made without a signal, and must give its
+usual result. At the end the process must exit. Without a name, all calls are interrupted, 1,000 times each.
 """
 
 from __future__ import annotations
@@ -118,18 +118,19 @@ def check_call(name: str, interrupts: int, seed: int) -> None:
         begin = time.perf_counter()
         call()
         length = time.perf_counter() - begin
-        timer, completed = Timer(), []
+        timer, completed = Timer(), list[object]()
 
         def interrupted_call(first: float, second: float) -> None:
             timer.start(first, second)
-            call()
-            completed.append(1)
+            completed.append(call())
 
         for index in range(interrupts):
             second = 0.0 if index % 2 else random_numbers.uniform(1e-6, 1e-3)
             with suppress(KeyboardInterrupt):
                 interrupted_call(random_numbers.uniform(1e-6, length), second)
             timer.stop()
+            if completed and completed[-1] != expected:
+                raise SystemExit(f"{name}: call {index} ended without its result, as if no signal had come")
             wait_for_threads(name, index)
             if index % 10 == 9 and call() != expected:
                 raise SystemExit(f"{name}: another result after interrupt {index}")

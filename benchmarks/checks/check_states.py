@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import faulthandler
 import hashlib
 import io
@@ -206,8 +207,17 @@ def make_manifest_kind(folder: Path) -> Kind:
         assert {path.name for path in out.parent.iterdir()} <= {"out", "megatron"}
         if errors:
             raise errors[0]
+        assert "../" not in json.dumps(value), "files outside of the folder were read"
 
-    return Kind(lambda rng: spoil(rng, manifest), use)
+    def change(rng: random.Random) -> Any:
+        if rng.random() < 0.9:
+            return spoil(rng, manifest)
+        value = copy.deepcopy(manifest)
+        file = rng.choice(rng.choice(value["shards"])["files"])
+        file["name"] = f"../../whole/{file['name']}"  # which is there, and has the right content
+        return value
+
+    return Kind(change, use)
 
 
 def read_documents(shards: TokenShards, documents: set[tuple[int, ...]]) -> None:
@@ -307,6 +317,7 @@ def make_counts_kind(folder: Path) -> Kind:
     def use(changed: bytes) -> None:
         path.write_bytes(changed)
         counts = bpe.WordCounts.load(path)
+        assert len(counts) == unseal(changed)[1]["words"]
         assert sum(count for _, count in counts.items()) == counts.total
         assert len(dict(counts.items())) == len(counts)
         counts.add("low lower")

@@ -20,8 +20,10 @@ TextLike = str | bytes | bytearray | memoryview
 
 #: The characters of a str, or bytes of UTF-8, from which they are converted without the GIL, so that other threads run.
 _MIN_SIZE_WITHOUT_GIL = 1 << 14
-#: The largest file that is read into memory at once, unless its reader knows larger ones.
-MAX_FILE_BYTES = 1 << 30
+#: The largest file that is read into memory at once, unless its reader knows larger ones. What a reader makes of a file
+#: of tiny values takes up to 45 times its size (docs/reliability.md), so set `bpe.base.utf8.max_file_bytes` lower where
+#: strangers name the files.
+max_file_bytes = 1 << 30
 #: UTF-8 inside the package: bytes, or a view of a buffer.
 Bytes = bytes | memoryview
 
@@ -144,13 +146,14 @@ def check_device(path: str | os.PathLike[str], file: int | None = None) -> None:
     raise OSError(errno.EINVAL, "it is a device; read regular files, pipes or terminals", path)
 
 
-def read_file(path: str | os.PathLike[str], max_bytes: int = MAX_FILE_BYTES) -> bytes:
+def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
     """Read the bytes of a file, which must not be a device.
 
     Raises:
-        OSError: for a file that cannot be read, or with more than `max_bytes` bytes.
+        OSError: for a file that cannot be read, or with more than `max_bytes` bytes; None stands for `max_file_bytes`.
 
     """
+    max_bytes = max_file_bytes if max_bytes is None else max_bytes
     path = check_path(path)
     check_device(path)
     with open(path, "rb") as file:
@@ -163,13 +166,14 @@ def read_file(path: str | os.PathLike[str], max_bytes: int = MAX_FILE_BYTES) -> 
             return read_bytes(file, status.st_size)
 
 
-def read_all(file: BinaryIO, name: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+def read_all(file: BinaryIO, name: str, max_bytes: int | None = None) -> bytes:
     """Read the rest of a stream, which may have no end.
 
     Raises:
-        OSError: for one that cannot be read, or with more than `max_bytes` bytes.
+        OSError: for one that cannot be read, or with more than `max_bytes` bytes; None stands for `max_file_bytes`.
 
     """
+    max_bytes = max_file_bytes if max_bytes is None else max_bytes
     data = bytearray()
     while piece := file.read(1 << 20):
         data += piece

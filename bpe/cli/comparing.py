@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import bpe
-from bpe.base.utf8 import MAX_FILE_BYTES, check_device
+from bpe.base import utf8
 from bpe.cli.files import check_output, log_skipped, open_documents, open_output, print_json, print_line
 from bpe.cli.names import check_tokenizers, is_available, is_path, load_tokenizer
 from bpe.corpus.sources import Sources
@@ -111,7 +111,7 @@ _FORMATTERS = {"json": _format_json, "csv": _format_csv}
 
 def _read_morphemes(path: str) -> list[list[str]]:
     """Read the words of a file, one a line, with white space between the morphemes."""
-    check_device(path)
+    utf8.check_device(path)
     with open(path, encoding="utf-8") as file:
         return [line.split() for line in file if line.strip()]
 
@@ -243,7 +243,7 @@ def _may_be_tokenizer(path: str) -> bool:
         head = file.read(1 << 16)
     if head[:2] == b"\x1f\x8b":
         return os.path.getsize(path) < _MAX_COMPRESSED_BYTES
-    if os.path.getsize(path) > MAX_FILE_BYTES and not head.startswith(GGUF_MAGIC):  # GGUF files are not read whole
+    if os.path.getsize(path) > utf8.max_file_bytes and not head.startswith(GGUF_MAGIC):  # GGUF files are not read whole
         return False
     return may_be_tokenizer(head)
 

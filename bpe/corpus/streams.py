@@ -27,6 +27,9 @@ READ_AHEAD_BYTES = 8 << 20
 #: each time that its output grows, by doubling from 16 or 32 KB, so small ones wait longer for a busy interpreter.
 COMPRESSED_READ_BYTES, DECOMPRESSED_CHUNK_BYTES = 1 << 19, 1 << 19
 
+#: The most memory for the window of xz or zstd data, whose size the file declares; `zstd --long=31` has 2 GB. Set
+#: `bpe.corpus.streams.max_window_bytes` lower where strangers name the files.
+max_window_bytes = 1 << 31
 #: The fewest bytes of a compressed file that a thread reads: starting and joining one takes as long as reading them.
 MIN_THREAD_BYTES = 1 << 15
 
@@ -388,6 +391,12 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
             decompressed = decompressor.decompress(data, DECOMPRESSED_CHUNK_BYTES)
         except errors as error:
             raise_if_of_signal_handler(error)
+            if "memory" in str(error).lower():
+                raise DamagedFileError(
+                    f"the {compression} data needs a window of more than {max_window_bytes} bytes ({error}), the most "
+                    "that is read (bpe.corpus.streams.max_window_bytes); set that higher, or decompress the file",
+                    source,
+                ) from None
             raise DamagedFileError(
                 f"the {compression} data is damaged before byte {bytes_read} ({error}); copy or download the file "
                 "again",
@@ -454,14 +463,14 @@ def _load_xz(source: str) -> _Factory:
     del source
     import lzma
 
-    return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), (lzma.LZMAError,)
+    return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=max_window_bytes), (lzma.LZMAError,)
 
 
 def _load_zstd(source: str) -> _Factory:
     name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     zstd = import_extra(name, "corpus", "zstd data", source)
-    max_window_log = zstd.DecompressionParameter.window_log_max.bounds()[1]  # 31: `zstd --long=31`
-    options = {zstd.DecompressionParameter.window_log_max: max_window_log}
+    largest, log = zstd.DecompressionParameter.window_log_max.bounds()[1], max(max_window_bytes, 1024).bit_length() - 1
+    options = {zstd.DecompressionParameter.window_log_max: min(log, largest)}
     return lambda: zstd.ZstdDecompressor(options=options), (zstd.ZstdError,)
 
 

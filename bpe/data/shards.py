@@ -17,7 +17,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.data.finding import ListedShard, find_shards
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import DocumentBounds, Shard, have_masks
-from bpe.errors import FormatError, describe, pluralize
+from bpe.errors import FormatError, describe, escape_unprintable, pluralize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -286,7 +286,7 @@ class TokenDocuments(Sequence[Any]):
                     yield self._shards.tokens(bounds[document - min_document], bounds[document - min_document + 1])
 
     def __repr__(self) -> str:
-        return f"<{pluralize(len(self), 'document')} of {self._shards.path}>"
+        return f"<{pluralize(len(self), 'document')} of {escape_unprintable(str(self._shards.path))}>"
 
 
 def _check_shard(shard: Shard, listed_shard: ListedShard, format_name: str) -> Shard:

@@ -11,7 +11,7 @@ from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.batch import load_pyarrow
 from bpe.corpus.sources import Files
-from bpe.errors import check_choice, check_int, describe, short_repr
+from bpe.errors import check_choice, check_int, describe, escape_unprintable, short_repr
 from bpe.evaluation import table
 from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
 from bpe.evaluation.adapters import Adapter, adapt
@@ -133,7 +133,8 @@ class Evaluation(Sequence[TokenizerResult]):
 
     def __repr__(self) -> str:
         corpora = f", {', '.join(self.corpora)}" if self.corpora else ""
-        return f"<bpe.evaluation.Evaluation of {', '.join(result.name for result in self.results)}{corpora}>"
+        names = ", ".join(result.name for result in self.results)
+        return escape_unprintable(f"<bpe.evaluation.Evaluation of {names}{corpora}>")
 
 
 def evaluate(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
-from bpe.errors import pluralize
+from bpe.errors import escape_unprintable, pluralize
 from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.tallying import COLUMN_INDEX, Tally
@@ -121,7 +121,9 @@ class CorpusResult:
         self._baseline: CorpusResult = self
 
     def __repr__(self) -> str:
-        return f"<CorpusResult {self.name or 'all'}: {pluralize(int(self.sums['tokens']), 'token')}>"
+        return (
+            f"<CorpusResult {escape_unprintable(self.name or 'all')}: {pluralize(int(self.sums['tokens']), 'token')}>"
+        )
 
     @cached_property
     def resampled(self) -> NDArray[np.float64] | None:
@@ -345,7 +347,9 @@ class TokenizerResult:
         self.counts = self.total.counts
 
     def __repr__(self) -> str:
-        return f"<TokenizerResult {self.name}: {pluralize(int(self.total.sums['tokens']), 'token')}>"
+        return (
+            f"<TokenizerResult {escape_unprintable(self.name)}: {pluralize(int(self.total.sums['tokens']), 'token')}>"
+        )
 
     def __getitem__(self, name: str) -> Any:
         """Return a metric of all corpora together by its name, or the result of a corpus by its name."""

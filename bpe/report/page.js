@@ -118,7 +118,8 @@
     const number = ++asked;
     try {
       const answer = await fetch("tokens", {
-        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text: box.value }),
+        method: "POST", headers: { "Content-Type": "application/json", "X-Page-Token": form.dataset.token },
+        body: JSON.stringify({ text: box.value }),
       });
       const said = await answer.json();
       if (number !== asked) return;

@@ -1,9 +1,10 @@
 """The playground: the report's page with a text box, on this machine, for several tokenizers side by side.
 
 A page in a browser may send requests to any address that the browser reaches, so the server checks each: the `Host`
-header must name this server (against DNS rebinding), the `Origin` header, if there is one, must be its own, the headers
-have at most 128 kB and a body 1 MB, and a request that has not arrived after 10 seconds is closed, as is a browser that
-takes longer to read the answer. Answers carry the page's security policy.
+header must name this server (against DNS rebinding), the `Origin` header, if there is one, must be its own, a POST must
+have the token that only the page has, the headers have at most 128 kB and a body 1 MB, and a request that has not
+arrived after 10 seconds is closed, as is a browser that takes longer to read the answer. Answers carry the page's
+security policy.
 
     GET /         the page; `?text=…` fills the box, for browsers without JavaScript
     POST /tokens  {"text": …} → {"html": panels, "data": details of their tokens}
@@ -14,6 +15,7 @@ from __future__ import annotations
 import io
 import ipaddress
 import json
+import secrets
 import sys
 import time
 from collections.abc import Mapping
@@ -37,6 +39,8 @@ MAX_HEADER_BYTES = 1 << 17
 #: How many bytes of the text are drawn; all are counted.
 _MAX_DRAWN_BYTES = 10_000
 _TIMEOUT_SECONDS = 10
+#: The header with the page's token.
+TOKEN_HEADER = "X-Page-Token"
 _TITLE = "Tokenizer playground"
 _SAMPLE = "Type here: 자주 함께 나타나는 글자, 夜行列車の窓, السوق, 👩‍💻 and the merge."
 
@@ -76,6 +80,7 @@ pass network=True
         self.tokenizers: Mapping[str, ReportedTokenizer] = name_tokenizers(tokenizers)
         self.network = network
         self.host = host
+        self.page_token = secrets.token_urlsafe(16)
         self.address_family: AddressFamily = AF_INET6 if ":" in host else AF_INET
         super().__init__((host, port), _Handler)
 
@@ -117,7 +122,7 @@ pass network=True
         """Make the whole page, with a text in its box."""
         html, details = self.draw_panels(text)
         body = (
-            '<form id="play" method="get" action="/"><label for="text">Text</label>'
+            f'<form id="play" method="get" action="/" data-token="{self.page_token}"><label for="text">Text</label>'
             f'<textarea id="text" name="text" dir="auto" spellcheck="false">\n{escape(text)}</textarea>'
             '<p><button type="submit">Show the tokens</button></p></form>'
             f'<section aria-labelledby="tokens"><h2 id="tokens">Tokens</h2><div id="panels">{html}</div></section>'
@@ -203,6 +208,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.path != "/tokens":
             self._fail(HTTPStatus.NOT_FOUND, "texts go to /tokens")
+            return
+        token = self.headers.get(TOKEN_HEADER, "")
+        if not secrets.compare_digest(token.encode("utf-8", "replace"), self.server.page_token.encode()):
+            self._fail(HTTPStatus.FORBIDDEN, "the page is of another run of the playground; reload it")
             return
         if self.headers.get_content_type() != "application/json":
             self._fail(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json")

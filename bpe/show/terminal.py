@@ -41,8 +41,10 @@ _CURVE_COLOUR = "\x1b[38;5;74m"
 BAR_WIDTH = 40
 
 
-def use_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
+def use_colour(stream: TextIO | None, environment: Mapping[str, str] | None = None) -> bool:
     """Return whether to write colours to `stream`: as the environment says, else whether it is a terminal.
+
+    A closed stream (`sys.stdout` is then None) is none.
 
     The first of these that is set decides, as in CPython: NO_COLOR (no), FORCE_COLOR or CLICOLOR_FORCE (yes, unless 0),
     TERM=dumb (no), CLICOLOR=0 (no). An empty variable is not set.
@@ -54,7 +56,7 @@ def use_colour(stream: TextIO, environment: Mapping[str, str] | None = None) -> 
         return True
     if environment.get("TERM") == "dumb" or environment.get("CLICOLOR") == "0":
         return False
-    return stream.isatty()
+    return stream is not None and stream.isatty()
 
 
 def join_plain(tokens: Iterable[bytes | str], width: int | None = None) -> str:

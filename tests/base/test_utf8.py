@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bpe import Tokenizer
+from bpe.base import utf8
 from bpe.base._cpu import LEVELS, get_vector_level, set_vector_level
 from bpe.base._utf8 import decode_utf8, encode_utf8, join_utf8, read_bytes
-from bpe.base.utf8 import MAX_FILE_BYTES, read_all, read_file, to_bytes, to_str
+from bpe.base.utf8 import read_all, read_file, to_bytes, to_str
 
 WIDTHS = ["", "low", "x" * 200, "é", "naïve " * 30, "낮은 low", "한" * 100, "😀", "a😀한é" * 40, "\ud83d\ude0a"]
 
@@ -115,16 +117,19 @@ def test_a_file_is_read_whole_whatever_its_size_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs sparse files and /dev/zero")
-def test_no_file_is_read_without_an_end(tmp_path: Path) -> None:
+def test_no_file_is_read_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "whole").write_bytes(b"low")
     with open(tmp_path / "sparse", "wb") as file:
         file.truncate(1 << 42)
     assert read_file(tmp_path / "whole") == read_file(tmp_path / "whole", 3) == b"low"
     assert read_all(io.BytesIO(b"low"), "stdin", 3) == b"low"
-    for name, most in (("sparse", MAX_FILE_BYTES), ("whole", 2)):
+    for name, most in (("sparse", utf8.max_file_bytes), ("whole", 2)):
         with pytest.raises(OSError, match=rf"it has more than {most} bytes.*{name}"):
             read_file(tmp_path / name, most)
     with pytest.raises(OSError, match=r"it has more than 2097152 bytes.*stdin"), open("/dev/zero", "rb") as endless:
         read_all(endless, "stdin", 1 << 21)
     with pytest.raises(OSError, match="it is a device"):
         read_file("/dev/zero")
+    monkeypatch.setattr(utf8, "max_file_bytes", 2)
+    with pytest.raises(OSError, match="it has more than 2 bytes"):
+        Tokenizer.load(tmp_path / "whole")

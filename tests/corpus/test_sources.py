@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import os
 import pickle
 import random
@@ -178,6 +179,17 @@ def test_long_zstd_windows(tmp_path: Path) -> None:
     with pytest.raises(zstd.ZstdError):
         zstd.decompress(path.read_bytes())
     assert read(bpe.Sources(path)) == [text.decode()]
+
+
+def test_windows_have_a_limit_that_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "max_window_bytes", 1 << 20)
+    options = {zstd.CompressionParameter.window_log: 24, zstd.CompressionParameter.content_size_flag: 0}
+    packer = zstd.ZstdCompressor(options=options)
+    contents = {"a.txt.xz": lzma.compress(b"low lower"), "a.txt.zst": packer.compress(b"low lower") + packer.flush()}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(bpe.FormatError, match=r"a window of more than 1048576 bytes.*streams\.max_window_bytes"):
+            read(bpe.Sources(tmp_path / name))
 
 
 def window_of_2_gb(frame: bytes) -> bytes:

@@ -508,6 +508,8 @@ def test_results_for_people_and_data_frames(tok: bpe.Tokenizer, small_tok: bpe.T
     assert "fewer tokens" in text or "more tokens" in text
     assert "ko" in text
     assert repr(evaluation) == "<bpe.evaluation.Evaluation of a, b, en, ko>"
+    hostile = bpe.evaluate({"\x1b[2J\u202e": tok}, {"\x07": ["low"]})
+    assert all(repr(part).isprintable() for part in (hostile, hostile[0], hostile[0].corpora["\x07"]))
     assert str(bpe.evaluate({"a": tok, "b": tok}, texts=["low"])).count("b takes as many tokens as a.") == 1
     assert [result.name for result in evaluation] == ["a", "b"]
     assert evaluation["b"]["ko"]["tokens"] == evaluation[1].corpora["ko"].to_dict()["tokens"]

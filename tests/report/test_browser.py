@@ -20,6 +20,7 @@ import bpe
 from bpe import plots
 from bpe.cli import demo
 from bpe.report import Playground, write_page
+from bpe.report import playground as playground_module
 from bpe.show.pieces import split_pieces
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, in the dependency group test-browser")
@@ -27,6 +28,8 @@ CHROMIUM = os.environ.get("BPE_CHROMIUM") or shutil.which("chromium") or shutil.
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
 
 BOXES = "div.bpe-tokens"
+#: A name of another site that leads to this machine, as after DNS rebinding.
+REBOUND = "rebound.test"
 ARABIC = "السوق صغير يبيع"
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 TEXTS = {
@@ -41,7 +44,8 @@ TEXTS = {
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as run:
-        opened = run.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        options = ["--no-sandbox", f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
+        opened = run.chromium.launch(executable_path=CHROMIUM, args=options)
         yield opened
         opened.close()
 
@@ -307,7 +311,48 @@ def test_playground_without_javascript(browser, playground):
         assert page.locator(f"#panels {BOXES}").first.text_content() == "</textarea><b>한국\n"
 
 
+def test_other_sites_get_nothing_from_the_playground(browser, playground, tmp_path, monkeypatch):
+    texts: list[str] = []
+    monkeypatch.setattr(playground, "draw_panels", lambda text: (texts.append(text), {}))
+    port = playground.server_port
+    with OpenPage(browser, f"http://{REBOUND}:{port}/") as page:
+        assert "names another server" in page.content()
+        send = """async url => {
+            const options = {method: "POST", body: '{"text": "low"}', headers: {"Content-Type": "application/json"}};
+            try { return (await fetch(url, options)).status } catch (error) { return "no answer" }
+        }"""
+        assert page.evaluate(send, "tokens") == 421
+        assert page.evaluate(send, f"{playground.url}tokens") == "no answer"
+    path = tmp_path / "other.html"
+    form = f'<form method=post action="{playground.url}tokens" enctype="text/plain"><button>x</button></form>'
+    path.write_text(f"<!doctype html><title>x</title>{form}<iframe src='{playground.url}'></iframe>")
+    with OpenPage(browser, path.as_uri()) as page:
+        assert page.evaluate(send, f"{playground.url}tokens") == "no answer"
+        with page.expect_navigation():
+            page.click("button")
+        assert "another site" in page.content()
+    assert texts in ([], [playground_module._SAMPLE]), "the frame asks for the page, which it may not show"
+
+
 # Notebooks ------------------------------------------------------------------------------------------------------------
+
+
+def test_hostile_texts_in_a_notebook_are_shown_and_do_nothing(browser, tmp_path):
+    tok = bpe.train(texts=HOSTILE * 2, num_merges=300, special_tokens=[HOSTILE[0]])
+    evaluation = bpe.evaluate({HOSTILE[4]: tok}, {HOSTILE[5]: HOSTILE})
+    outputs = [tok, bpe.count_words(texts=HOSTILE), evaluation, *(tok.show(text) for text in HOSTILE)]
+    body = "".join(output._repr_html_() for output in outputs) + plots.show_merges(tok, HOSTILE[1])._repr_html_()
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8><title>x</title>{body}", encoding="utf-8")
+    opened = OpenPage(browser, path.as_uri())
+    with opened as page:
+        assert page.evaluate("window.hit") is None
+        assert opened.said == []
+        assert opened.requests == [path.as_uri()]
+        assert page.locator("script, iframe, img, link, base, svg[onload]").count() == 0
+        shown = page.locator("body").inner_text()
+        assert "window.hit" in shown
+        assert not set("\u202e\u2066\x1b\x07\x00") & set(shown), "control characters and overrides have labels"
 
 
 def test_steps_of_a_notebook_need_no_script(browser, tmp_path, wide):

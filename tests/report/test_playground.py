@@ -14,7 +14,7 @@ from serving import serve_playground
 
 import bpe
 from bpe.report import Playground, playground
-from bpe.report.playground import MAX_BODY_BYTES
+from bpe.report.playground import MAX_BODY_BYTES, TOKEN_HEADER
 
 TOKENIZER = bpe.train(texts=["low lower lowest 한국어"] * 3, vocab_size=270)
 
@@ -42,7 +42,7 @@ def ask(server, method="GET", path="/", body=None, headers=(), host=None):
 
 def post(server, body, headers=()):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    headers_by_name = dict([("Content-Type", "application/json"), *headers])
+    headers_by_name = dict([("Content-Type", "application/json"), (TOKEN_HEADER, server.page_token), *headers])
     return ask(server, "POST", "/tokens", data, list(headers_by_name.items()))
 
 
@@ -95,6 +95,14 @@ def test_requests_from_other_sites_are_refused(server):
     assert post(server, {"text": "a"}, [("Content-Type", "text/plain")])[0].status == 415
 
 
+@pytest.mark.parametrize("token", [None, "", "x", "é"])
+def test_requests_without_the_token_of_the_page_are_refused(server, token):
+    answer, body = post(server, {"text": "a"}, [(TOKEN_HEADER, token)])
+    assert answer.status == 403
+    assert "reload" in body
+    assert f'data-token="{server.page_token}"' in ask(server)[1]
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -116,7 +124,9 @@ def test_bad_bodies(server, body, status):
     [(str(MAX_BODY_BYTES + 1), 413), ("9" * 30, 413), ("-1", 411), ("x", 411), ("²", 411), ("", 411)],
 )
 def test_lengths(server, length, status):
-    headers = [("Content-Type", "application/json"), ("Content-Length", length.encode())]
+    headers = [
+        ("Content-Type", "application/json"), (TOKEN_HEADER, server.page_token), ("Content-Length", length.encode()),
+    ]  # fmt: skip
     assert ask(server, "POST", "/tokens", None, headers)[0].status == status
 
 
@@ -151,7 +161,8 @@ def test_large_headers_are_refused(server):
 def test_requests_that_trickle_are_closed(server, monkeypatch, capfd):
     """A part arrives often, but the whole takes too long."""
     monkeypatch.setattr(playground, "_TIMEOUT_SECONDS", 0.3)
-    head = f"Host: 127.0.0.1:{server.server_port}\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n"
+    head = f"Host: 127.0.0.1:{server.server_port}\r\nContent-Type: application/json\r\nContent-Length: 20\r\n"
+    head += f"{TOKEN_HEADER}: {server.page_token}\r\n\r\n"
     for beginning, trickle in (
         (b"GET / HTTP/1.1\r\n", b"X-A: 1\r\n"),
         (f"POST /tokens HTTP/1.1\r\n{head}".encode(), b" "),

@@ -98,6 +98,7 @@ def test_colour_is_used_only_for_terminals_that_support_it():
     assert not use_colour(Terminal(), {"NO_COLOR": "1"})
     assert not use_colour(Terminal(), {"TERM": "dumb"})
     assert not use_colour(io.StringIO(), {})
+    assert not use_colour(None, {}), "a closed stream: showing a text raised an AttributeError"
 
 
 def test_no_color_is_read_from_the_environment(monkeypatch):

@@ -104,12 +104,10 @@ def give(*arguments: Any, **options: Any) -> Arguments:
 
 
 def look_up(word: str, limit: int = 3) -> None:
-    """Look up a word.
+    """Look up a word."""
 
-    Args:
-        word: the word.
-        limit: the most meanings.
-    """
+
+look_up.__doc__ = "Look up a word.\n\nArgs:\n    word: the word.\n    limit: the most meanings."  # kept with -OO
 
 
 class Inputs:

@@ -257,7 +257,7 @@ def callers_values(folder: Path) -> SharedObject:
 def word_counts(folder: Path) -> SharedObject:
     """One `WordCounts`: each call is atomic, so "low" and "lower" always have the same count."""
     counts, once, expected = bpe.WordCounts(), bpe.WordCounts(), bpe.WordCounts()
-    text = "low lower low lower" + "".join(f" word{index}" for index in range(30))
+    text = "low lower low lower" + "".join(f" word{index}" for index in range(2000))
     once.add(text)
     added: list[int] = []
     last = threading.local()
