@@ -183,4 +183,7 @@ def read_all(file: BinaryIO, name: str, max_bytes: int | None = None) -> bytes:
 
 
 def _make_size_error(name: str, max_bytes: int) -> OSError:
-    return OSError(errno.EFBIG, f"it has more than {max_bytes} bytes, the most that are read of such a file", name)
+    reason = f"it has more than {max_bytes} bytes, the most that are read of such a file"
+    if max_bytes == max_file_bytes:
+        reason += "; set bpe.base.utf8.max_file_bytes higher if that is meant"
+    return OSError(errno.EFBIG, reason, name)

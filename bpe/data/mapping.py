@@ -13,7 +13,7 @@ import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.batch import TokenBatch, load_pyarrow
-from bpe.errors import check_iterable, describe, short_repr
+from bpe.errors import check_iterable, describe, escape_unprintable, short_repr
 from bpe.formats import huggingface
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_tokens import Allowed, sort_names
@@ -181,7 +181,8 @@ class MapFunction:
         return hash((self.tokenizer, *self.__reduce__()[1][2:]))
 
     def __repr__(self) -> str:
-        return f"<bpe.data.map_function: {self.column} to {self.output}, {self.tokenizer.fingerprint[:12]}>"
+        columns = escape_unprintable(f"{self.column} to {self.output}")
+        return f"<bpe.data.map_function: {columns}, {self.tokenizer.fingerprint[:12]}>"
 
 
 @lru_cache(maxsize=1)

@@ -323,7 +323,7 @@ counts.save(sys.argv[1])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-@pytest.mark.parametrize("moment", ["1", "4", "fsync", "rename"])
+@pytest.mark.parametrize("moment", ["1", "2", "4", "5", "fsync", "rename"])
 def test_a_save_that_is_killed_leaves_the_old_file(tmp_path: Path, moment: str) -> None:
     """The process is killed in a write, before the flush to disk, or before the renaming."""
     path = tmp_path / "a.counts"

@@ -104,6 +104,7 @@ def test_pickles_are_equal_for_equal_tokenizers(kind: str, tmp_path: Path) -> No
     assert to_lists(equal_function({"text": TEXTS})["input_ids"]) == tok.encode_batch(TEXTS).to_list()
     assert pickle.dumps(map_function(tok, length="n")) != first
     assert map_function(tok, length="n") != map_function(tok)
+    assert repr(map_function(TOK, column="\x1b[2J", output="\u202e")).isprintable()
 
 
 def test_pickle_of_a_real_vocabulary(shared_vocab: Callable[[str], Path]) -> None:

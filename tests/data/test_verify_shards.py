@@ -199,7 +199,7 @@ def test_damage_in_a_part(tmp_path, tokenizer):
     assert [line.partition(":")[0] for line in verify(tmp_path / "out")] == ["1/tokens-00000.npy"]
 
 
-@pytest.mark.parametrize("value", [None, -1, 1.5, "x", {}, [[1]], 2**70, True])
+@pytest.mark.parametrize("value", [None, -1, 1.5, "x", [], {}, [1], [[1]], 2**70, True])
 def test_facts_of_a_manifest_that_do_not_fit_are_named(tmp_path, tokenizer, value):
     """verify and merge_manifests read the sources again by them."""
     paths = write_corpus(tmp_path / "c", make_texts(38, 10), 2)

@@ -177,7 +177,11 @@ def _make_training_doors(inputs: Inputs) -> dict[str, Door]:
     dev = {"en": counts, "ko": bpe.count_words(texts=TEXTS[1:2])}
     return {
         "bpe.train": Door(
-            bpe.train, lambda: give(texts=iter(TEXTS), vocab_size=280, special_tokens=["<s>"], threads=2)
+            bpe.train,
+            # Several special tokens, so that their order can be seen.
+            lambda: give(
+                texts=iter(TEXTS), vocab_size=280, special_tokens=["<s>", "<a>", "<b>", "<c>", "<d>"], threads=2
+            ),
         ),
         "bpe.train of files": Door(
             bpe.train, lambda: give(files=[text], num_merges=9, max_memory="1G", progress=False)
