@@ -386,8 +386,8 @@ def test_characters_without_a_token_and_bytes_are_errors():
 
 @pytest.mark.parametrize(("pre", "space"), [("gemma4", []), ("mmbert", [SPACE]), ("sarvam-moe", [])])
 def test_models_of_lines(pre, space):
-    texts = [SPACE, "a", "b", "<x>", SPACE + "a", "ab", "\n", "\n\n", *BYTES]
-    types = [NORMAL] * 3 + [USER_DEFINED] + [NORMAL] * 4 + [BYTE] * 256
+    texts = [SPACE, "a", "b", "<x>", SPACE + "a", "ab", "\n", "\n\n", *BYTES, "<mask>"]
+    types = [NORMAL] * 3 + [USER_DEFINED] + [NORMAL] * 4 + [BYTE] * 256 + [USER_DEFINED]
     values = {"model": "gpt2", "pre": pre, "tokens": texts, "token_type": types, "merges": ["a b", "\n \n"]}
     tok = load_gguf(values)
 
@@ -397,6 +397,7 @@ def test_models_of_lines(pre, space):
     assert found("ab<x>a") == [*space, "ab", "<x>", *space, "a"]
     assert found(" a\nb\n\n\na") == [SPACE, "a", "\n", *space, "b", "\n\n", "\n", *space, "a"]
     assert found("é") == [*space, "<0xC3>", "<0xA9>"]
+    assert found("a \n<mask>") == [*space, "a", *([] if space else [SPACE, "\n"]), "<mask>"]
     assert tok.decode([0, 1, 8 + 0xC3, 8 + 0xA9]) == " aé"
     if pre == "gemma4":
         assert load_gguf({**values, "model": "gemma4", "pre": "x"}) == tok

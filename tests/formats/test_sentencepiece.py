@@ -57,6 +57,16 @@ def test_ids_follow_the_rule(fallback, dummy, remove):
     assert tok.special_tokens["</s>"] == 2
 
 
+def test_characters_of_equal_score_need_no_list_of_splits():
+    pieces = list_usual_pieces([SPACE * 2, SPACE * 3, "lo", "low"], CHARS, bytes_too=False)
+    pieces = [(text, 0.0 if len(text) == 1 else score, kind) for text, score, kind in pieces]
+    tok = load_model(pieces, remove=False)
+    assert len(tok.spec.merges) == 4
+    assert bpe.Tokenizer(sentencepiece.read(sentencepiece.write(tok.spec))) == tok
+    for text in TEXTS:
+        assert tok.encode(text).tolist() == encode_naively(text, pieces, remove=False), text
+
+
 @pytest.mark.parametrize("dummy", [True, False])
 def test_other_programs_read_what_is_saved(dummy, tmp_path):
     tok = load_model(list_usual_pieces(MERGED, CHARS, bytes_too=True), byte_fallback=True, dummy=dummy)

@@ -119,7 +119,7 @@ def _find_strip_flags(
     """Find the tokens that take the white space beside them, which llama.cpp knows by the names of models."""
     model, pattern_name = str(values.get("general.name", "")).lower(), str(values.get("pre", ""))
     architecture = str(values.get("general.architecture", ""))
-    if any(name in pattern_name for name in ("jina-v2-de", "jina-v2-es", "jina-v2-code")) or any(
+    if any(name in pattern_name for name in ("jina-v2-de", "jina-v2-es", "jina-v2-code", "mmbert")) or any(
         name in architecture for name in ("nomic-bert-moe", "jina-bert-v3")
     ):
         yield "<mask>", {"lstrip": True}

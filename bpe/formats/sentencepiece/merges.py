@@ -31,8 +31,9 @@ def recover_scored_merges(tokens: dict[str, int], scores: Sequence[float]) -> li
 
     `tokens` maps pieces to ranks, and `scores` are their scores, descending.
     """
+    product_scores = [score for token, score in zip(tokens, scores, strict=True) if len(token) > 1]
     if (
-        any(score == next_score for score, next_score in pairwise(scores))
+        any(score == next_score for score, next_score in pairwise(product_scores))
         or sum(len(token) ** 2 for token in tokens) > MAX_STEPS
     ):
         return None
