@@ -30,7 +30,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from bpe import _starting
 from bpe.cli.arguments import COMMANDS, build_parser, build_program_parser
@@ -141,7 +140,7 @@ class _FlagFormatter(logging.Formatter):
         return replace_with_flags(line, self._parser) if record.levelno >= logging.WARNING else line
 
 
-class _StderrHandler(logging.StreamHandler[Any]):
+class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]  # generic from Python 3.11 on
     """Writes the log to stderr, and ignores errors of stderr."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
