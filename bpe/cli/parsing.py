@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -180,7 +181,8 @@ class Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print help to stdout, whose errors argparse ignores, or an error to stderr."""
         if file is not sys.stdout:
-            super()._print_message(message, file)
+            with suppress(AttributeError, OSError):  # Python 3.10 raises them, for a stderr that is closed or full
+                super()._print_message(message, file)
             return
         try:
             file.write(message)
