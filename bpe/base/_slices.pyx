@@ -3,7 +3,7 @@
 import numpy as np
 
 from bpe.base._types cimport byte_t
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 
@@ -45,12 +45,15 @@ def find_short_slices(const int64_t[::1] offsets, Py_ssize_t max_size):
     """
     cdef Py_ssize_t i, n_found = 0, n = max(offsets.shape[0] - 1, 0)
     cdef int64_t[::1] found
-    for i in range(n):
-        n_found += 0 < offsets[i + 1] - offsets[i] <= max_size
+    cdef uint64_t limit = max(max_size, <Py_ssize_t>0)
+    for i in range(n):                                     # without a branch: one subtraction says both
+        n_found += <uint64_t>offsets[i + 1] - <uint64_t>offsets[i] - 1 < limit
     found = indices = np.zeros(n_found, dtype=np.int64)
     n_found = 0
     for i in range(n):
-        if 0 < offsets[i + 1] - offsets[i] <= max_size and n_found < found.shape[0]:
+        if n_found == found.shape[0]:
+            break
+        if <uint64_t>offsets[i + 1] - <uint64_t>offsets[i] - 1 < limit:
             found[n_found] = i
             n_found += 1
     return indices

@@ -97,9 +97,9 @@ def read(data: bytes) -> TokenizerSpec:
     kinds = take("u1", counts.ids).astype(np.uint8, copy=False)
     blob, settings = data[position : position + counts.token_bytes], data[position + counts.token_bytes :]
     vocabulary = _build_vocabulary(blob, offsets, kinds)
-    ids = np.array([array.max(initial=0) for array in (merges.view(np.uint32), results.view(np.uint32))])
-    if ids.max() >= max(counts.ids, 1):
-        raise FormatError(f"a merge has id {ids.max()}; ids are from 0 to {counts.ids - 1}; {_FIX}")
+    max_id = max(int(array.view(np.uint32).max(initial=0)) for array in (merges, results))
+    if max_id >= max(counts.ids, 1):
+        raise FormatError(f"a merge has id {max_id}; ids are from 0 to {counts.ids - 1}; {_FIX}")
     known_unmerged = unmerged if counts.unmerged_plus_one else None
     try:
         spec = _read_settings(settings, TokenizerSpec("byte", vocabulary, merges, results, unmerged=known_unmerged))
@@ -107,9 +107,11 @@ def read(data: bytes) -> TokenizerSpec:
         raise
     except ValueError as error:  # tokens that do not fit the JSON
         raise FormatError(f"{error}; {_FIX}") from None
-    _check_texts(spec)
-    _check_special_merges(spec)
-    _check_special_entries(spec)
+    special_ids = np.flatnonzero(spec.vocabulary.kinds == SPECIAL)
+    _check_texts(spec, special_ids)
+    if len(special_ids) and special_ids[0] <= max_id:
+        _check_special_merges(spec)
+    _check_special_entries(spec, special_ids)
     return spec
 
 
@@ -139,13 +141,13 @@ def _build_vocabulary(blob: bytes, offsets: NDArray[np.int64], kinds: NDArray[np
     return Vocabulary.from_arrays(blob, offsets, kinds)
 
 
-def _check_texts(spec: TokenizerSpec) -> None:
+def _check_texts(spec: TokenizerSpec, special_ids: NDArray[np.int64]) -> None:
     """Check that special tokens have their names as bytes, and that tokens are UTF-8 where they must be."""
     vocabulary = spec.vocabulary
     for name, token_id in spec.special_tokens.items():
         if vocabulary.kinds[token_id] == SPECIAL and vocabulary[token_id] != name.encode():
             raise FormatError(f"its special token {name!r} is not the token of its id, {token_id}; {_FIX}")
-    ids = np.flatnonzero(vocabulary.kinds == SPECIAL if spec.model == "byte" else vocabulary.kinds != UNUSED)
+    ids = special_ids if spec.model == "byte" else np.flatnonzero(vocabulary.kinds != UNUSED)
     first_bytes = np.frombuffer(vocabulary.blob, dtype=np.uint8)[vocabulary.offsets[ids]]
     texts = vocabulary.blob if spec.model == "char" else b"".join(vocabulary[token_id] for token_id in ids.tolist())
     if (first_bytes & 0xC0 == 0x80).any() or find_utf8_error(texts) is not None:
@@ -160,9 +162,6 @@ def _check_special_merges(spec: TokenizerSpec) -> None:
     if spec.subword_prefix:
         return
     vocabulary, is_special = spec.vocabulary, spec.vocabulary.kinds == SPECIAL
-    max_id = max(spec.merges.max(initial=-1), spec.merge_results.max(initial=-1))
-    if not is_special[: max_id + 1].any():
-        return
     has_special = is_special[spec.merges[:, 0]] | is_special[spec.merges[:, 1]] | is_special[spec.merge_results]
     for index in np.flatnonzero(has_special).tolist():
         (left, right), result = spec.merges[index].tolist(), int(spec.merge_results[index])
@@ -173,9 +172,9 @@ def _check_special_merges(spec: TokenizerSpec) -> None:
             )
 
 
-def _check_special_entries(spec: TokenizerSpec) -> None:
+def _check_special_entries(spec: TokenizerSpec, special_ids: NDArray[np.int64]) -> None:
     """Check that the vocabulary and the settings have the same special tokens, else the tokenizer cannot be saved."""
-    if set(spec.special_tokens.values()) == set(np.flatnonzero(spec.vocabulary.kinds == SPECIAL).tolist()):
+    if set(spec.special_tokens.values()) == set(special_ids.tolist()):
         return
     from bpe.formats.huggingface.tokenizer_json import check_special_entries
 

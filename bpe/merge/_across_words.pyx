@@ -40,7 +40,7 @@ cdef class AcrossWordTable:
             word_tokens: uint32: token ids, by i.
 
         """
-        self.table = MergeTable(pairs, results, np.arange(len(pairs), dtype=np.int32), first + word_tokens.shape[0])
+        self.table = MergeTable(pairs, results, None, first + word_tokens.shape[0])
         self.first, self.word_tokens = first, word_tokens
 
     cdef int merge_run(self, const token_t* ids, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil:

@@ -108,7 +108,7 @@ cdef class HighMerges:
         self.tree = TokenTree(self.merges, np.flatnonzero(is_low).astype(np.uint32), high)
         if not self.tree.is_ordered:
             raise ValueError("a token has two merges, or one that ranks better than one of its parts")
-        self.n_merges = len(high.ranks)
+        self.n_merges = len(high.results)
         build_table(self, list_entries(high.pairs, high.results, high.limit))
 
     def merge_pretoken(self, const token_t[::1] low):

@@ -94,7 +94,8 @@ cdef class Merger:
         all_bytes_known = symbols.byte_ids is not None and not np.any(symbols.byte_ids == NO_TOKEN)
         depends_on_neighbours = symbols.fuse_unk or can_drop_in_wide_chars(symbols) or symbols.byte_ids is not None
         self.can_split = not self.prefix and not self.merges_unknown and (all_bytes_known or not depends_on_neighbours)
-        self.ranks_fit_row = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
+        n = len(merges.results)
+        self.ranks_fit_row = n == 0 or (n - 1 if merges.ranks is None else int(merges.ranks[n - 1])) < MAX_RANK
 
     cdef int build_tree(self) except -1 nogil:
         """Build the tree of tokens, unless it is there."""

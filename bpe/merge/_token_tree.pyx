@@ -32,7 +32,7 @@ cdef class TokenTree:
 
         """
         cdef const int[:, ::1] pairs = merges.pairs
-        cdef const int[::1] results = merges.results, ranks = merges.ranks, unmerged
+        cdef const int[::1] results = merges.results, ranks = merges.rank_array, unmerged
         cdef Py_ssize_t n = pairs.shape[0], i, ahead
         cdef bint has_unmerged = merges.unmerged is not None
         self.limit = merges.limit

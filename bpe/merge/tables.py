@@ -24,7 +24,8 @@ class MergeList:
     Attributes:
         pairs: int32, shape (n, 2): the two tokens of each merge.
         results: int32, shape (n,): the token that each makes.
-        ranks: int32, shape (n,): rising; merges of equal rank have one result.
+        ranks: int32, shape (n,): rising; merges of equal rank have one result. None if merge i has the rank i, as in
+            most vocabularies: making the array would take a tenth of the time of loading one.
         limit: the largest id + 1.
         unmerged: int32: tokens that merging their own bytes does not give; None if unknown.
 
@@ -32,9 +33,14 @@ class MergeList:
 
     pairs: NDArray[np.int32]
     results: NDArray[np.int32]
-    ranks: NDArray[np.int32]
+    ranks: NDArray[np.int32] | None
     limit: int
     unmerged: NDArray[np.int32] | None = None
+
+    @property
+    def rank_array(self) -> NDArray[np.int32]:
+        """`ranks`, made if it is None."""
+        return np.arange(len(self.results), dtype=np.int32) if self.ranks is None else self.ranks
 
 
 @dataclass(frozen=True)
@@ -117,10 +123,12 @@ class EventList:
 
 def check_merges(merges: MergeList) -> None:
     """Raise ValueError unless merges are of ids below the limit, and their ranks rise or stay."""
-    pairs, results, ranks = np.asarray(merges.pairs), np.asarray(merges.results), np.asarray(merges.ranks)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or results.shape != (len(pairs),) or ranks.shape != results.shape:
+    pairs, results = np.asarray(merges.pairs), np.asarray(merges.results)
+    ranks = None if merges.ranks is None else np.asarray(merges.ranks)
+    ranks_shape = results.shape if ranks is None else ranks.shape
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or results.shape != (len(pairs),) or ranks_shape != results.shape:
         raise ValueError(
-            f"merges, results and ranks have the shapes {pairs.shape}, {results.shape} and {ranks.shape}; they must "
+            f"merges, results and ranks have the shapes {pairs.shape}, {results.shape} and {ranks_shape}; they must "
             "have (n, 2), (n,) and (n,)"
         )
     if not len(pairs):
@@ -128,7 +136,7 @@ def check_merges(merges: MergeList) -> None:
     for ids in (pairs, results):
         if ids.view(np.uint32).max() >= merges.limit:  # negative ids are large ones
             raise ValueError(f"merges have ids from {ids.min()} to {ids.max()}; ids are from 0 to {merges.limit - 1}")
-    if ranks[0] < 0 or (ranks[1:] < ranks[: len(ranks) - 1]).any():
+    if ranks is not None and (ranks[0] < 0 or (ranks[1:] < ranks[: len(ranks) - 1]).any()):
         raise ValueError("the ranks of merges must be at least 0 and must not fall")
 
 
@@ -211,7 +219,7 @@ def check_events(merges: MergeList, symbols: SymbolTables, events: EventList) ->
     """Raise ValueError unless events have tokens below the limit, and all tokens keep their length in symbols."""
     n_symbols, limit = events.n_symbols, merges.limit
     tokens, parts, lengths = events.tokens, events.parts, np.diff(events.offsets)
-    event_indices = np.concatenate((merges.ranks, events.split_indices))
+    event_indices = np.concatenate((merges.rank_array, events.split_indices))
     if len(n_symbols) != limit or not len(events.split_indices) == len(tokens) == len(lengths):
         raise ValueError(
             f"there are {len(n_symbols)} lengths of {limit} tokens, {len(tokens)} splits and {len(lengths)} lists of "
@@ -249,7 +257,8 @@ def build_event_table(merges: MergeList, events: EventList) -> tuple[NDArray[np.
     n_events, n_splits = len(merges.results) + len(events.tokens), len(events.tokens)
     table = np.zeros((n_events + 1, 4), dtype=np.uint32)
     first_splits = np.full(merges.limit + 1, NO_TOKEN, dtype=np.uint32)
-    table[merges.ranks, :2], table[merges.ranks, 2] = merges.pairs, merges.results
+    ranks = merges.rank_array
+    table[ranks, :2], table[ranks, 2] = merges.pairs, merges.results
     table[events.split_indices, 0], table[events.split_indices, 1] = events.tokens, NO_TOKEN
     table[events.split_indices, 2] = np.arange(n_splits)
     keys = table[:n_events, 0].astype(np.uint64) << np.uint64(32) | table[:n_events, 1]

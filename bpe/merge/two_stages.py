@@ -62,11 +62,12 @@ def find_two_stages(
     """
     left_bytes, right_bytes = _find_joined_bytes(merges, vocabulary)
     n_low = _find_first_across_words(merges, vocabulary, left_bytes, right_bytes)
-    if n_low * _MERGES_PER_LOW_MERGE < len(merges.ranks) or not len(merges.ranks):
+    if n_low * _MERGES_PER_LOW_MERGE < len(merges.results) or not len(merges.results):
         return None
-    if pretoken_rules is None and n_low == len(merges.ranks):
+    if pretoken_rules is None and n_low == len(merges.results):
         return None  # an ordinary vocabulary, whose pretokens are short
-    if n_low < len(merges.ranks) and merges.ranks[n_low - 1] == merges.ranks[n_low]:
+    ranks = merges.ranks
+    if ranks is not None and n_low < len(ranks) and ranks[n_low - 1] == ranks[n_low]:
         return None
     low_merges, high_merges = _select_part(merges, slice(n_low)), _select_part(merges, slice(n_low, None))
     try:
@@ -86,7 +87,7 @@ def _select_part(merges: MergeList, indices: slice) -> MergeList:
         merges,
         pairs=np.ascontiguousarray(merges.pairs[indices]),
         results=merges.results[indices].copy(),
-        ranks=merges.ranks[indices].copy(),
+        ranks=merges.rank_array[indices].copy(),
     )
 
 
@@ -113,7 +114,7 @@ def _find_first_across_words(
         last_char = bytes(vocabulary.blob[max(start, end - 4) : end]).decode(errors="ignore")[-1:]
         if last_char and not last_char.isspace():
             return int(index)
-    return len(merges.ranks)
+    return len(merges.results)
 
 
 def _never_joins_digits(

@@ -484,9 +484,8 @@ def test_long_pieces_do_not_depend_on_the_list_of_unmerged_tokens() -> None:
 def make_encoder(spec: TokenizerSpec, memory: int) -> Encoder:
     """Make the encoder of a plain byte model with a cache of a given size."""
     inner, last, _ = build_symbol_tables(spec)
-    n = len(spec.merges)
-    ranks, vocabulary = np.arange(n, dtype=np.int32), spec.vocabulary
-    merges = MergeList(spec.merges, spec.merge_results, ranks, vocabulary.limit)
+    vocabulary = spec.vocabulary
+    merges = MergeList(spec.merges, spec.merge_results, None, vocabulary.limit)
     merger = Merger(merges, SymbolTables(inner, last, NO_TOKEN, NO_TOKEN, False, False))
     encoder = Encoder(merger, TokenBytes(vocabulary.blob, vocabulary.offsets, None, 0), 1, memory)
     encoder.finish()

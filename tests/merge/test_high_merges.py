@@ -30,7 +30,7 @@ def merge_list(merges: dict[tuple[int, int], int], limit: int) -> MergeList:
     """These merges, best first."""
     pairs = np.array(list(merges), dtype=np.int32).reshape(-1, 2)
     results = np.array(list(merges.values()), dtype=np.int32)
-    return MergeList(pairs, results, np.arange(len(results), dtype=np.int32), limit)
+    return MergeList(pairs, results, None, limit)
 
 
 def high_merges(merges: dict[tuple[int, int], int], limit: int) -> HighMerges:

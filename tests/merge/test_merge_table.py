@@ -26,7 +26,7 @@ TOKENS = st.integers(0, 30) | st.integers(0, 2**31 - 1)
 def test_merge_table_returns_the_inserted_merges(
     hooks: Any, merges: dict[tuple[int, int], int], first: int, regular: bool, limit: int
 ) -> None:
-    """Whether tokens fit a key or not, whether the numbers of merges say their ranks and results or not."""
+    """Whether tokens fit a key or not, whether the indices of merges say their ranks and results or not."""
     pairs = np.array(list(merges), dtype=np.int32).reshape(-1, 2)
     ids = np.array(list(merges.values()), dtype=np.int32)
     ranks = np.arange(len(ids), dtype=np.int32)
@@ -35,12 +35,13 @@ def test_merge_table_returns_the_inserted_merges(
     else:
         ranks = ranks[::-1] // 2
     limit = max(limit, int(pairs.max(initial=0)) + 1)
-    table = MergeTable(pairs, ids, ranks.copy(), limit)
-    expected = dict(zip(merges, zip(ranks.tolist(), ids.tolist(), strict=True), strict=True))
     tokens = {*range(8), *pairs.ravel().tolist(), limit - 1, NO_TOKEN}
-    for left in tokens:
-        for right in tokens:
-            assert hooks.merge_of(table, left, right) == expected.get((left, right))
+    for given_ranks, all_ranks in ((ranks.copy(), ranks.tolist()), (None, range(len(ids)))):
+        table = MergeTable(pairs, ids, given_ranks, limit)
+        expected = dict(zip(merges, zip(all_ranks, ids.tolist(), strict=True), strict=True))
+        for left in tokens:
+            for right in tokens:
+                assert hooks.merge_of(table, left, right) == expected.get((left, right))
 
 
 def test_keys_that_pairs_share(hooks: Any) -> None:

@@ -52,7 +52,7 @@ def build_encoder(
     merges = MergeList(
         _protect(spec.merges),
         _protect(spec.merge_results),
-        np.arange(len(spec.merges), dtype=np.int32) if spec.merge_ranks is None else _protect(spec.merge_ranks),
+        None if spec.merge_ranks is None else _protect(spec.merge_ranks),
         spec.vocabulary.limit,
         None if unmerged is None else _protect(unmerged),
     )
