@@ -1,27 +1,30 @@
 """Drop-in interfaces beside the libraries that they replace: `bpe.compat.tiktoken` and tiktoken, on one core.
 
-    python benchmarks/bench_compat.py [FILE…] [--vocab NAME]… [--peer tiktoken|transformers] [--repeat N] [-o OUT.json]
+    python benchmarks/bench_compat.py [FILE…] [--corpus NAME]… [--vocab NAME]… [--peer tiktoken|transformers]
+                                      [--call PATTERN] [--repeat N] [-o OUT.json]
 
 Both are called in the same way, and both return lists of int (`decode` takes them). The texts are parts of the
 file, cut to 200 bytes, 2 KB and 1 MB; the batch has 1,000 documents of about 2 KB. "new" encodes each text for the
 first time with this vocabulary in the process, "again" a second time. The libraries are alternated in one process,
 which is pinned to one core, and CPU time is measured; the table shows medians of `--repeat` rounds and how many times
-as fast `bpe` is. All results are compared, and one difference fails the run. Without FILE, the shared corpora are used.
+as fast `bpe` is. All results are compared, and one difference fails the run. Without FILE, shared corpora are used:
+English, Korean and Python if none is named.
 
 With `--peer transformers`: calls of a tokenizer of transformers, of the same after `bpe.accelerate`, and of other
 libraries with the same methods, where they are installed: gigatoken, tuetoken and fastokens. Texts have 20, 200 and
 2,000 characters and are encoded again and again; a library's time has a "!" if its ids are others, and none if it
 refuses the call. Calls for PyTorch's tensors need PyTorch. Then the cost of `Encoding` objects, whose other columns are
 not read, beside the native ids. Where transformers takes seconds, it is measured in two of the rounds only
-(`SLOW_ROUNDS`): a run with the default corpora takes three to four minutes.
+(`SLOW_ROUNDS`): a run with the default corpora takes three to four minutes. `--call` selects calls.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import importlib
-import json
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -30,7 +33,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from peers.callers import SEPARATOR_IDS
+from peers.common import Vocab
 from report import (
+    NAMES,
     SEPARATOR,
     VOCAB_NAMES,
     cut_file,
@@ -83,18 +89,22 @@ def main() -> None:
     """Measure, compare, print a table, write JSON."""
     parser = make_parser(__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="UTF-8 text, documents separated by <|endoftext|>")
-    parser.add_argument("--vocab", choices=VOCAB_NAMES, action="append", help="may be repeated; default cl100k")
+    parser.add_argument("--corpus", choices=NAMES, action="append", help="may be repeated")
+    parser.add_argument(
+        "--vocab", choices=(*VOCAB_NAMES, "llama"), action="append", help="may be repeated; default cl100k"
+    )
     parser.add_argument("--peer", choices=("tiktoken", "transformers"), default="tiktoken")
+    parser.add_argument("--call", type=re.compile, default=re.compile(""), metavar="PATTERN", help="default all")
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        vocab_text = write_vocabularies(options.vocab or ["cl100k"], folder)
-        for path in find_corpora(options.files, folder, ("english", "korean", "python")):
-            for vocab, files in vocab_text.items():
+        vocabs = [Vocab(*text.split(",")) for text in write_vocabularies(options.vocab or ["cl100k"], folder).values()]
+        for path in find_corpora(options.files, folder, options.corpus or ("english", "korean", "python")):
+            for vocab in vocabs:
                 measure = compare_tiktoken if options.peer == "tiktoken" else compare_transformers
-                rows += measure(path, vocab, Path(files.split(",")[1]), folder, options.repeat)
+                rows += measure(path, vocab, folder, options)
     if options.peer == "tiktoken":
         report(rows, options.repeat)
     else:
@@ -102,26 +112,34 @@ def main() -> None:
     save_measurements(options.output, rows)
 
 
-def compare_tiktoken(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
+def load_native(vocab: Vocab) -> Any:
+    """Load a vocabulary with the only special token that the libraries know."""
+    import bpe
+
+    specials = {SEPARATOR.decode(): SEPARATOR_IDS[vocab.name]}
+    return bpe.Tokenizer.from_tiktoken(vocab.ranks, vocab.pattern, specials, force=vocab.name == "llama")
+
+
+def compare_tiktoken(path: Path, vocab: Vocab, folder: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """The measurements of one file and one vocabulary."""
     import tiktoken
-    from tiktoken.load import load_tiktoken_bpe
 
-    import bpe
     import bpe.compat.tiktoken as compat
 
-    pattern = bpe.Pretokenizer("gpt2" if vocab == "r50k" else vocab).pattern
+    native = load_native(vocab)
     arguments: dict[str, Any] = {
-        "pat_str": pattern,
-        "mergeable_ranks": load_tiktoken_bpe(str(ranks)),
-        "special_tokens": dict(bpe.Tokenizer.load(ranks).special_tokens),
+        "pat_str": native.pretokenizer.pattern,
+        "mergeable_ranks": vocab.table(),
+        "special_tokens": dict(native.special_tokens),
     }
-    peer = tiktoken.Encoding(vocab, **arguments)
+    peer = tiktoken.Encoding(vocab.name, **arguments)
     rows: list[dict[str, Any]] = []
-    for turn in range(repeat):
+    for turn in range(options.repeat):
         for job, (texts, call) in make_jobs(path, folder).items():
+            if not options.call.search(job):
+                continue
             # A new encoding each time, so that no word is cached; a first text builds what is built lazily.
-            encoding = compat.Encoding(vocab, **arguments)
+            encoding = compat.Encoding(vocab.name, **arguments)
             encoding.encode("x")
             inputs = [peer.encode_ordinary(text) for text in texts] if job.startswith("decode") else texts
             seconds_taken: dict[str, list[float]] = {"bpe": [], "tiktoken": []}
@@ -132,9 +150,9 @@ def compare_tiktoken(path: Path, vocab: str, ranks: Path, folder: str, repeat: i
                     seconds_taken[name].append(seconds / len(inputs))
                     measured.append(results)
                 if measured[0] != measured[1]:
-                    raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
-            rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **seconds_taken})
-        print(f"{turn + 1}/{repeat} {path.name} {vocab}", file=sys.stderr)
+                    raise SystemExit(f"{job} with {vocab.name} gives another result for {path.name}")
+            rows.append({"corpus": path.name, "vocab": vocab.name, "job": job, "turn": turn, **seconds_taken})
+        print(f"{turn + 1}/{options.repeat} {path.name} {vocab.name}", file=sys.stderr)
     return rows
 
 
@@ -167,11 +185,6 @@ def report(rows: list[dict[str, Any]], repeat: int) -> None:
 PEERS = ("transformers", "gigatoken", "tuetoken", "fastokens")
 #: In so many rounds, transformers encodes and decodes the documents; short texts in all.
 SLOW_ROUNDS = 2
-#: The pattern of cl100k as it is published, which gigatoken knows by its spelling.
-PUBLISHED_PATTERN = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
-    r"\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 CHAT_TEMPLATE = (
     "{% for m in messages %}{{ '<|endoftext|>' + m['role'] + '\n' + m['content'] | trim + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'assistant\n' }}{% endif %}"
@@ -240,14 +253,16 @@ def make_calls(native: Any, own: Any, texts: list[str]) -> dict[str, tuple[Calla
     }
 
 
-def load_compatible(tokenizer_file: str) -> dict[str, Any]:
+def load_compatible(vocab: Vocab) -> dict[str, Any]:
     """Load the tokenizers with the methods of transformers: ours, its own, and those of other libraries."""
     from transformers import PreTrainedTokenizerFast
 
     import bpe
 
+    load_native(vocab).save(vocab.json)
+
     def load_plain() -> Any:
-        plain = PreTrainedTokenizerFast(tokenizer_file=tokenizer_file, pad_token="<|endoftext|>")
+        plain = PreTrainedTokenizerFast(tokenizer_file=vocab.json, pad_token="<|endoftext|>")
         plain.chat_template = CHAT_TEMPLATE
         return plain
 
@@ -262,7 +277,7 @@ def load_compatible(tokenizer_file: str) -> dict[str, Any]:
         from tuetoken import AutoTokenizer
 
         config = {"pad_token": "<|endoftext|>", "chat_template": CHAT_TEMPLATE}
-        return AutoTokenizer.from_file(tokenizer_file, config)
+        return AutoTokenizer.from_file(vocab.json, config)
 
     def load_gigatoken() -> Any:
         from gigatoken import Tokenizer
@@ -278,24 +293,12 @@ def load_compatible(tokenizer_file: str) -> dict[str, Any]:
     return tokenizers
 
 
-def write_tokenizer_file(native: Any, vocab: str, folder: str) -> str:
-    """Write the tokenizer.json that all libraries read; the path."""
-    path = Path(folder) / f"{vocab}.json"
-    native.save(path)
-    document = json.loads(path.read_text("utf-8"))
-    if vocab == "cl100k":
-        document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = PUBLISHED_PATTERN
-    path.write_text(json.dumps(document, ensure_ascii=False), "utf-8")
-    return str(path)
-
-
-def compare_transformers(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
+def compare_transformers(path: Path, vocab: Vocab, folder: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """The measurements of one file and one vocabulary, for tokenizers with the methods of transformers."""
-    import bpe
     from bpe.compat.huggingface import Tokenizer
 
-    native = bpe.Tokenizer.load(ranks)
-    tokenizers = load_compatible(write_tokenizer_file(native, vocab, folder))
+    native = load_native(vocab)
+    tokenizers = load_compatible(vocab)
     texts = read_texts(path, BATCH[1], BATCH[0], folder)
     calls = make_transformers_calls(texts, tokenizers["transformers"](texts)["input_ids"])
     try:
@@ -304,8 +307,10 @@ def compare_transformers(path: Path, vocab: str, ranks: Path, folder: str, repea
         calls = {job: call for job, call in calls.items() if not job.endswith(", pt")}
     gc.freeze()  # a collection through the modules of PyTorch takes 0.1 s, more than what it precedes
     rows: list[dict[str, Any]] = []
-    for turn in range(repeat):
+    for turn in range(options.repeat):
         for job, (n_calls, call) in calls.items():
+            if not options.call.search(job):
+                continue
             seconds_taken, outputs = {}, {}
             for name, tok in tokenizers.items():
                 if name in ("transformers", "fastokens") and n_calls == 1 and turn >= SLOW_ROUNDS:
@@ -317,15 +322,16 @@ def compare_transformers(path: Path, vocab: str, ranks: Path, folder: str, repea
                 seconds_taken[name], outputs[name] = [seconds / n_calls], results[0]
             differing = [name for name in outputs if "transformers" in outputs and not is_same(outputs, name)]
             if "bpe" in differing:
-                raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
-            rows.append(
-                {"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, "differing": differing, **seconds_taken}
-            )
+                raise SystemExit(f"{job} with {vocab.name} gives another result for {path.name}")
+            setting = {"corpus": path.name, "vocab": vocab.name, "job": job, "turn": turn}
+            rows.append({**setting, "differing": differing, **seconds_taken})
         for job, pair in make_calls(native, Tokenizer(native), texts).items():
+            if not options.call.search(job):
+                continue
             base, seconds = (min(time_call(None, lambda _, do: do(), [do])[0] for _ in range(REPEATED)) for do in pair)
-            setting = {"corpus": path.name, "vocab": vocab, "job": job, "turn": turn}
+            setting = {"corpus": path.name, "vocab": vocab.name, "job": job, "turn": turn}
             rows.append({**setting, "bpe": [seconds], "transformers": [base]})
-        print(f"{turn + 1}/{repeat} {path.name} {vocab}", file=sys.stderr)
+        print(f"{turn + 1}/{options.repeat} {path.name} {vocab.name}", file=sys.stderr)
     return rows
 
 

@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench_compat import load_compatible, write_tokenizer_file
+from bench_compat import load_compatible
 from peers.callers import load_callers
 from peers.common import Vocab
 from report import (
@@ -69,7 +69,7 @@ def main() -> None:
         (path,) = find_corpora([options.file] if options.file else [], folder, ("english",))
         text = path.read_bytes()[: LOOP_BYTES + 4].decode("utf-8", "ignore").replace("<|endoftext|>", "")
         for vocab_name, files in write_vocabularies(options.vocab or ["cl100k"], folder).items():
-            calls = load_calls(Vocab(*files.split(",")), options.peer or [*COMPATIBLE, *NATIVE], folder)
+            calls = load_calls(Vocab(*files.split(",")), options.peer or [*COMPATIBLE, *NATIVE])
             for kind, requests in make_requests(text).items():
                 calls_of_kind = {name: call[kind] for name, call in calls.items() if kind in call}
                 if not calls_of_kind:
@@ -87,13 +87,10 @@ def main() -> None:
     save_measurements(options.output, rows)
 
 
-def load_calls(vocab: Vocab, names: list[str], folder: str) -> dict[str, dict[str, Callable[[Any], Any]]]:
+def load_calls(vocab: Vocab, names: list[str]) -> dict[str, dict[str, Callable[[Any], Any]]]:
     """Load the libraries: name → kind of request → a function that returns its ids."""
-    import bpe
-
     calls: dict[str, dict[str, Callable[[Any], Any]]] = {}
-    compatible = load_compatible(write_tokenizer_file(bpe.Tokenizer.load(vocab.ranks), vocab.name, folder))
-    for name, tokenizer in compatible.items():
+    for name, tokenizer in load_compatible(vocab).items():
         encode = partial(lambda tok, text: tok(text)["input_ids"], tokenizer)
         calls[name] = {"short": encode, "long": encode}
         try:
