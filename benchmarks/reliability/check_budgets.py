@@ -26,6 +26,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import bpe
 
 MB = 1 << 20
@@ -103,15 +105,29 @@ def make_counts(size: int) -> bytes:
     return sealed
 
 
-def make_parquet(size: int) -> bytes:
-    """Make a Parquet file whose dictionary has one long text that all rows repeat."""
+def make_columns(size: int, kind: str, ending: str = ".parquet", **options: Any) -> bytes:
+    """Make a Parquet or Arrow file with some short texts, and then one long text that 250 rows repeat."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), pa.array(["low " * (size // 4 // 8)]))
+    text, rows = "low " * (size // 16), [0] * 500 + [1] * 250
+    if kind == "string_view":
+        buffer = pa.py_buffer(text.encode())
+        views = np.tile(
+            np.array([len(buffer), int.from_bytes(b"low ", "little"), 0, 0], dtype=np.int32), (len(rows), 1)
+        )
+        texts = pa.Array.from_buffers(pa.string_view(), len(rows), [None, pa.py_buffer(views), buffer])
+    else:
+        texts = pa.DictionaryArray.from_arrays(pa.array(rows, pa.int32()), pa.array(["low", text]))
+        texts = texts if kind == "dictionary" else texts.cast(kind)
+    table = pa.table({"text": texts})
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "x.parquet"
-        pq.write_table(pa.table({"text": texts}), path, compression="NONE", row_group_size=4000)
+        path = Path(folder) / "x"
+        if ending == ".parquet":
+            pq = importlib.import_module("pyarrow.parquet")
+            pq.write_table(table, path, row_group_size=len(rows), **options)
+        else:
+            with pa.ipc.new_file(str(path), table.schema) as writer:
+                writer.write_table(table)
         return path.read_bytes()
 
 
@@ -198,6 +214,9 @@ WINDOW: tuple[str, int, int] = ("corpus.streams.max_window_bytes", 4, 64 + 256)
 ONE_TEXT: tuple[str, int, int] = ("the largest text, unpacked", 4, 64 + 4 * 256)
 ITEMS: tuple[str, int] = ("16,777,216 items of an array", 20)
 ROW: tuple[str, int] = ("corpus.delimited.MAX_ROW_BYTES", 15)
+#: The limits of Parquet: texts that are decoded at once; a page beside its texts.
+DECODED: tuple[str, int, int] = ("corpus.page_headers.max_decoded_bytes", 4, 64 + 1024)
+PAGE: tuple[str, int, int] = ("corpus.page_headers.max_page_bytes", 4, 64 + 2 * 1024)
 WORDS: tuple[str, int] = ("each word takes up to 150 bytes", 35)
 CASES: dict[str, Case] = {
     # Tokenizers: JSON
@@ -339,7 +358,31 @@ CASES: dict[str, Case] = {
     ),
     "CSV, one row": Case("x.csv", lambda size: repeat(b'""', size, b'text\n"', b'"\n'), count_records),
     "CSV, many columns": Case("x.csv", lambda size: repeat(b",", size, b"text\n", b"\n"), count_records, *ROW),
-    "Parquet, one text repeated": Case("x.parquet", make_parquet, count_records, "none: 65,536 rows at once", 4, 4096),
+    "Parquet, dictionary": Case(
+        "x.parquet", lambda size: make_columns(size, "dictionary", compression="none"),
+        count_records,
+    ),
+    "Parquet, encoded by a dictionary": Case(
+        "x.parquet", lambda size: make_columns(size, "string", compression="none"), count_records, *DECODED
+    ),
+    "Parquet, shared prefixes": Case(
+        "x.parquet",
+        lambda size: make_columns(
+            size, "string", compression="none", use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY"
+        ),
+        count_records, *DECODED,
+    ),
+    "Parquet, compressed": Case(
+        "x.parquet",
+        lambda size: make_columns(
+            size, "string", compression="zstd", use_dictionary=False, data_page_size=1 << 31
+        ),
+        count_records, *PAGE,
+    ),
+    "Arrow, dictionary": Case(
+        "x.arrow", lambda size: make_columns(size, "dictionary", ".arrow"), count_records
+    ),
+    "Arrow, views": Case("x.arrow", lambda size: make_columns(size, "string_view", ".arrow"), count_records),
 }  # fmt: skip
 
 
@@ -356,6 +399,7 @@ def measure(name: str, path: Path) -> None:
     warm = path.parent / "warm.txt"
     warm.write_bytes(TEXT)
     bpe.Tokenizer(bpe.train(files=[warm], vocab_size=260, threads=2).spec).encode("low")
+    importlib.import_module("pyarrow.parquet")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is now what there is
     before, start = read_peak(), time.process_time()
     try:

@@ -39,18 +39,24 @@ class Documents:
 
     def split_into_groups(self, size: int) -> Iterator[Documents]:
         """Yield the texts in order, in groups of about `size` bytes. A longer text ends its group."""
-        totals = np.cumsum(self.ends - self.starts)  # bytes up to the end of each text
-        first = 0
-        while first < len(self):
-            bytes_before = totals[first - 1] if first else 0
-            last = int(np.searchsorted(totals, bytes_before + size, side="left")) + 1
+        for first, last in group_by_size(self.ends - self.starts, size):
             yield Documents(self.data, self.starts[first:last], self.ends[first:last], self.source)
-            first = last
 
     def texts(self) -> list[bytes]:
         """Return the texts as bytes objects."""
         data = self.data
         return [bytes(data[a:b]) for a, b in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
+
+
+def group_by_size(sizes: NDArray[np.int64], size: int) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of groups of texts of about `size` bytes, of the bytes of each; a longer text ends its group."""
+    totals = np.cumsum(sizes)  # bytes up to the end of each text
+    first = 0
+    while first < len(sizes):
+        bytes_before = totals[first - 1] if first else 0
+        last = min(int(np.searchsorted(totals, bytes_before + size, side="left")) + 1, len(sizes))
+        yield first, last
+        first = last
 
 
 # Arrow ----------------------------------------------------------------------------------------------------------------

@@ -18,9 +18,10 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import find_utf8_error
 from bpe.corpus import blocks
 from bpe.corpus.blocks import Block, find_invalid_document
-from bpe.corpus.documents import Documents, read_arrow_documents
+from bpe.corpus.documents import Documents, group_by_size, read_arrow_documents
 from bpe.corpus.jsonl import check_unique_column, describe_known_names
 from bpe.corpus.listing import SourceFile, import_extra
+from bpe.corpus.page_headers import ColumnPages
 from bpe.corpus.reading import DamagedFileError
 from bpe.corpus.records import RecordContext
 from bpe.corpus.streams import FileStamps, open_raw, read_ahead, watch_for_changes
@@ -28,13 +29,13 @@ from bpe.errors import FormatError, raise_if_of_signal_handler
 
 #: The bytes of a column that are decoded at once, about, and the bytes of arrays that are read ahead.
 BATCH_BYTES, READ_AHEAD_BYTES = 2 << 20, 16 << 20
-#: The largest number of rows that are decoded at once.
-MAX_ROWS = 1 << 16
+#: The largest number of rows that are decoded at once, and the most bytes that the first ones of a row group can have.
+MAX_ROWS, FIRST_BYTES = 1 << 16, 1 << 28
 
 _TEXT_TYPES = ("string", "large_string", "binary", "large_binary")
 
-#: Rows of the column: (the array, the number of its row group or record batch, the rows of the file or -1, and those
-#: before the array).
+#: Rows of the column: (the array, the number of its row group or record batch, its bytes on disk, about, and the
+#: number of rows before it).
 ColumnRows = tuple[Any, int, int, int]
 
 
@@ -57,13 +58,13 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
     current_part = -1  # the row group or record batch that is read
     n_documents_before = n_bad_records = 0  # its documents so far, and the bad rows before it
     with closing(row_arrays):
-        for array, part_index, n_file_rows, first_row in row_arrays:
+        for array, part_index, disk_bytes, first_row in row_arrays:
             if part_index != current_part:
                 current_part, n_documents_before, n_bad_records = part_index, 0, context.bad_records.count
-            state.unclaimed_bytes += _count_bytes(file, array, first_row, n_file_rows)
+            state.unclaimed_bytes += disk_bytes
             is_not_null = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
             with _as_format_errors(file):
-                parts = read_arrow_documents(_cast_to_text(array)) or []
+                parts = read_arrow_documents(array) or []
             for part in parts:
                 for block in _divide_part(part, is_not_null, context, first_row):
                     if len(block.starts):
@@ -89,14 +90,14 @@ def read_column(context: RecordContext) -> None:
     with closing(_read_rows(context)) as row_arrays:
         for array, *_ in row_arrays:
             with _as_format_errors(context.file):
-                read_arrow_documents(_cast_to_text(array))
+                read_arrow_documents(array)
 
 
 def list_row_groups(file: SourceFile) -> list[int]:
     """List the numbers of rows of a Parquet file's row groups."""
     import_extra("pyarrow", "corpus", "a file of format parquet", file.name)
     with ExitStack() as stack:
-        metadata = _open_parquet(file, stack).metadata
+        metadata = _open_parquet(file, stack)[0].metadata
         return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
 
 
@@ -110,32 +111,69 @@ def _read_rows(context: RecordContext) -> Generator[ColumnRows, None, None]:
 def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
     file, first, last = context.file, context.start, context.end
     with ExitStack() as stack, _as_format_errors(file):
-        parquet_file = _open_parquet(file, stack, context.state.file_stamps)
-        path = _find_column(parquet_file.schema_arrow, context)
-        metadata = parquet_file.metadata
+        parquet_file, raw = _open_parquet(file, stack, context.state.file_stamps)
+        path, is_dictionary = _find_column(parquet_file.schema_arrow, context)
+        metadata, column = parquet_file.metadata, _find_leaf(parquet_file, path)
         last = metadata.num_row_groups if last is None else min(last, metadata.num_row_groups)
         row = sum(metadata.row_group(index).num_rows for index in range(min(first, last)))
-        column = _find_leaf(parquet_file, path)
-        for group_index in range(first, last):
-            group, n_done = metadata.row_group(group_index), 0
-            row_size = group.column(column).total_uncompressed_size // max(group.num_rows, 1) + 1
-            size = min(max(BATCH_BYTES // row_size, 1), MAX_ROWS)
-            for batch in parquet_file.iter_batches(
-                size, row_groups=[group_index], columns=[".".join(path)], use_threads=False
-            ):
-                array = _unnest(batch.column(0), path[1:])
-                yield array, group_index, metadata.num_rows, row + n_done
-                n_done += len(array)
-            row += group.num_rows
+        n_file_rows, size = max(metadata.num_rows, 1), file.size or 0
+        for index in range(first, last):
+            chunk = metadata.row_group(index).column(column)
+            pages = ColumnPages(raw, chunk, file, keeps_dictionary=is_dictionary)
+            row_size = chunk.total_uncompressed_size // max(metadata.row_group(index).num_rows, 1) + 1
+            n_rows = min(max(BATCH_BYTES // row_size, 1), MAX_ROWS)
+            for array in _join_small(_read_row_group(parquet_file, index, path, pages, n_rows)):
+                end = row + len(array)
+                disk_bytes = size * end // n_file_rows - size * row // n_file_rows
+                yield from _divide_rows(array, index, disk_bytes, row)
+                row = end
 
 
-def _open_parquet(file: SourceFile, stack: ExitStack, stamps: FileStamps | None = None) -> Any:
+def _read_row_group(
+    parquet_file: Any, index: int, field_path: list[str], pages: ColumnPages, n_rows: int
+) -> Iterator[Any]:
+    """Yield arrays of a row group: `n_rows` rows, then about `BATCH_BYTES`, and no more than `pages` allows."""
+    columns = [".".join(field_path)]
+    for batch in parquet_file.iter_batches(
+        pages.take_rows(n_rows, FIRST_BYTES), row_groups=[index], columns=columns, use_threads=False
+    ):
+        array = _unnest(batch.column(0), field_path[1:])
+        yield array
+        n_rows = max(min(BATCH_BYTES * len(array) // max(array.nbytes, 1), 4 * len(array), MAX_ROWS), 1)
+        parquet_file.reader.set_batch_size(pages.take_rows(n_rows))  # of the next batch
+
+
+def _join_small(arrays: Iterator[Any]) -> Iterator[Any]:
+    """Join arrays that are much smaller than `BATCH_BYTES` with those that follow, since each block costs time."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    n_bytes = 0  # of those that wait
+    for array in arrays:
+        is_small = array.nbytes < BATCH_BYTES // 4 and not pa.types.is_dictionary(array.type)
+        if waiting and (not is_small or n_bytes + array.nbytes > BATCH_BYTES):
+            yield pa.concat_arrays(waiting)
+            waiting, n_bytes = [], 0
+        if is_small:
+            waiting.append(array)
+            n_bytes += array.nbytes
+        else:
+            yield array
+    if waiting:
+        yield pa.concat_arrays(waiting)
+
+
+def _open_parquet(file: SourceFile, stack: ExitStack, stamps: FileStamps | None = None) -> tuple[Any, Any]:
+    """Open a Parquet file with pyarrow, and its bytes; both are closed with the stack."""
     import pyarrow.parquet as pq
 
     watch_for_changes(file, stack, file.name, stamps)
-    source = file.name if file.kind == "file" else open_raw(file, stack)[0]
+    is_local = file.kind == "file"
+    raw = stack.enter_context(open(file.name, "rb", buffering=0)) if is_local else open_raw(file, stack)[0]  # noqa: SIM115 (the stack)
     with _as_format_errors(file):
-        return stack.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
+        return stack.enter_context(
+            pq.ParquetFile(file.name if is_local else raw, pre_buffer=False, buffer_size=1 << 20)
+        ), raw
 
 
 def _find_leaf(parquet_file: Any, field_path: list[str]) -> int:
@@ -162,13 +200,13 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
             )
         if start[:6] == b"ARROW1":
             schema = ipc.open_file(source).schema
-            path = _find_column(schema, context)
+            path, _ = _find_column(schema, context)
             options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(path[0])])
             reader = ipc.open_file(source, options=options)
             batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
         else:
             schema = ipc.open_stream(source).schema
-            path = _find_column(schema, context)
+            path, _ = _find_column(schema, context)
             options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(path[0])])
             source.seek(0)
             batches = iter(ipc.open_stream(source, options=options))
@@ -178,12 +216,16 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
                 break
             if batch_index >= first:
                 batch.column(0).validate()  # the sizes of its buffers, which reading it relies on
-                yield _unnest(batch.column(0), path[1:]), batch_index, -1, row
+                array = _unnest(batch.column(0), path[1:])
+                yield from _divide_rows(array, batch_index, array.nbytes, row)
             row += batch.num_rows
 
 
-def _find_column(schema: Any, context: RecordContext) -> list[str]:
-    """Find the column that `context` names, and the names of the nested fields in it.
+def _find_column(schema: Any, context: RecordContext) -> tuple[list[str], bool]:
+    """Find the column that `context` names.
+
+    Returns:
+        Its name with those of the nested fields in it, and whether its texts are those of a dictionary.
 
     Raises:
         FormatError: if there is none, or it has no text.
@@ -208,13 +250,14 @@ def _find_column(schema: Any, context: RecordContext) -> list[str]:
             else []
         )
         prefix += f"{name}."
-    value_type = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
+    is_dictionary = pa.types.is_dictionary(column_type)
+    value_type = column_type.value_type if is_dictionary else column_type
     if str(value_type) not in (*_TEXT_TYPES, "string_view", "binary_view"):
         raise FormatError(
             f"column {context.field!r} is of type {column_type}, not text; it must be of {', '.join(_TEXT_TYPES)}",
             path=context.source,
         )
-    return path
+    return path, is_dictionary
 
 
 def _unnest(array: Any, field_path: list[str]) -> Any:
@@ -226,8 +269,15 @@ def _unnest(array: Any, field_path: list[str]) -> Any:
     return array
 
 
-def _cast_to_text(array: Any) -> Any:
-    """Cast an array to one of the types that `read_arrow_documents` reads.
+def _divide_rows(array: Any, part_index: int, disk_bytes: int, row: int) -> Iterator[ColumnRows]:
+    """Yield the rows of an array in arrays of a type that `read_arrow_documents` reads."""
+    for text_array in _cast_to_text(array):
+        yield text_array, part_index, disk_bytes, row
+        row, disk_bytes = row + len(text_array), 0
+
+
+def _cast_to_text(array: Any) -> Iterator[Any]:
+    """Cast an array to one of the types that `read_arrow_documents` reads, in parts of about `BATCH_BYTES`.
 
     Raises:
         ValueError: for an array that refers to what it does not have, such as a dictionary's entry.
@@ -237,7 +287,8 @@ def _cast_to_text(array: Any) -> Any:
 
     array_type = array.type
     if str(array_type) in _TEXT_TYPES:
-        return array
+        yield array
+        return
     is_dictionary = pa.types.is_dictionary(array_type)
     bytes_type = pa.type_for_alias(
         str(array_type.value_type if is_dictionary else array_type).replace("string", "binary")
@@ -245,20 +296,28 @@ def _cast_to_text(array: Any) -> Any:
     # Of bytes, UTF-8 or not.
     array = array.view(pa.dictionary(array_type.index_type, bytes_type) if is_dictionary else bytes_type)
     array.validate(full=True)  # pyarrow itself does not check what it reads by
-    if is_dictionary:
-        array = array.dictionary_decode()
-    return array if str(array.type) in _TEXT_TYPES else array.cast("large_binary")
+    for first, last in group_by_size(_measure_texts(array), BATCH_BYTES):
+        part = array[first:last]
+        part = part.dictionary_decode() if is_dictionary else part
+        yield part if str(part.type) in _TEXT_TYPES else part.cast("large_binary")
+
+
+def _measure_texts(array: Any) -> NDArray[np.int64]:
+    """Measure the bytes of each text of an array of a dictionary or of views, which several may share."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):
+        entry_sizes, indices = _measure_texts(array.dictionary), array.indices.fill_null(0).to_numpy()
+        return entry_sizes[indices] if len(entry_sizes) else np.zeros(len(array), dtype=np.int64)
+    if str(array.type) in _TEXT_TYPES:
+        sizes: NDArray[np.int64] = pc.binary_length(array).fill_null(0).to_numpy().astype(np.int64)
+        return sizes
+    views = np.frombuffer(array.buffers()[1], dtype=np.int32).reshape(-1, 4)  # the first number is the length
+    return np.where(array.is_valid(), views[array.offset : array.offset + len(array), 0], 0).astype(np.int64)
 
 
 # Blocks ---------------------------------------------------------------------------------------------------------------
-
-
-def _count_bytes(file: SourceFile, array: Any, row: int, n_file_rows: int) -> int:
-    """Estimate the bytes on disk of the array's rows; `n_file_rows` counts those of the file, -1 if unknown."""
-    if n_file_rows < 0:
-        return int(array.nbytes)
-    size = file.size or 0
-    return size * (row + len(array)) // max(n_file_rows, 1) - size * row // max(n_file_rows, 1)
 
 
 def _divide_part(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import re
+
 from bpe.errors import FormatError, pluralize
 
 #: The most bytes that a file may have when it is decompressed. The largest published vocabulary has less than 40 MB;
 #: a larger one needs `bpe.formats.packed.max_unpacked = 1 << 32`.
 max_unpacked = 1 << 28
+#: How many bytes are decompressed at once.
+_STEP_BYTES = 1 << 14
+_ZEROS = re.compile(rb"\0*")
 
 
 def unpack(data: bytes) -> bytes:
@@ -47,15 +53,16 @@ def _unpack_start(data: bytes, size: int) -> bytes:
         return data if size > len(data) else data[:size]
     import zlib  # here, because most processes never need it
 
-    parts, remaining_data, n_left = [], data, size
+    content, n_left, position = io.BytesIO(), size, 0
     try:
-        while remaining_data and n_left:  # for each member; zeros may follow the last one
+        while position < len(data) and n_left:  # for each member; zeros may follow the last one
             member = zlib.decompressobj(wbits=31)
-            parts.append(member.decompress(remaining_data, n_left))
-            n_left -= len(parts[-1])
-            if n_left and not member.eof:
-                raise EOFError("it ends too early")
-            remaining_data = member.unused_data.lstrip(b"\0")
+            while not member.eof and n_left:
+                if position >= len(data):
+                    raise EOFError("it ends too early")
+                n_left -= content.write(member.decompress(data[position : position + _STEP_BYTES], n_left))
+                position += _STEP_BYTES
+            position = _ZEROS.match(data, min(position, len(data)) - len(member.unused_data)).end()  # type: ignore[union-attr]
     except (EOFError, zlib.error) as error:
         raise FormatError(f"the gzip data is damaged: {error}") from None
-    return b"".join(parts)
+    return content.getvalue()

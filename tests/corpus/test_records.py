@@ -6,6 +6,7 @@ The naive twin reads whole files with the standard library.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import tracemalloc
 from contextlib import closing
@@ -30,7 +31,7 @@ from strategies import examples
 
 import bpe
 from bpe.corpus import jsonl as jsonl_module
-from bpe.corpus import reading
+from bpe.corpus import page_headers, parquet, reading
 from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.blocks import Position
 from bpe.encode import blocks as encoding
@@ -500,6 +501,80 @@ def test_encoded_columns_that_are_not_utf8(kind: str, tmp_path: Path) -> None:
     assert read(bpe.Sources(tmp_path / "a.arrow", encoding_errors="replace")) == ["low", "\ufffd", "low"]
     with pytest.raises(bpe.FormatError, match=r"a\.arrow, row 2: the text is not UTF-8"):
         read(bpe.Sources(tmp_path / "a.arrow"))
+
+
+PAGES: dict[str, dict[str, Any]] = {
+    "dictionary page": {},
+    "dictionary page, version 2": {"data_page_version": "2.0", "compression": "zstd"},
+    "shared prefixes": {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"},
+    "plain": {"use_dictionary": False, "write_batch_size": 5, "data_page_size": 2000},
+}
+
+
+@pytest.mark.parametrize("kind", [*PAGES, "dictionary", "nested", "Arrow dictionary", "Arrow views"])
+def test_few_texts_are_decoded_at_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a dictionary, prefixes or views repeat a long text."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 4000)
+    monkeypatch.setattr(page_headers, "max_decoded_bytes", 8000)
+    texts = ["low"] * 300 + ["lower " * 200] * 100 + ["x", "y" * 20_000] + ["low"] * 300
+    array, path = pa.array(texts), tmp_path / ("a.arrow" if kind.startswith("Arrow") else "a.parquet")
+    array = array.dictionary_encode() if kind.endswith("dictionary") else array
+    array = array.cast(pa.string_view()) if kind == "Arrow views" else array
+    array = pa.StructArray.from_arrays([array], ["b"]) if kind == "nested" else array
+    table = pa.table({"text": array})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=500, **PAGES.get(kind, {}))
+    else:
+        with pa.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table)
+    sizes: list[int] = []
+    read_documents = parquet.read_arrow_documents
+    monkeypatch.setattr(
+        parquet, "read_arrow_documents", lambda array: sizes.append(array.nbytes) or read_documents(array)
+    )
+    sources = bpe.Sources(path, field="text.b" if kind == "nested" else "text")
+    assert read(sources) == texts
+    assert max(sizes) < 25_000
+    assert sum(size > 10_000 for size in sizes) == 1
+    at = Position(0, 1 if path.suffix == ".parquet" else 0, 7)
+    assert read(sources, start=at) == texts[507 if path.suffix == ".parquet" else 7 :]
+
+
+def test_large_pages_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_columns(tmp_path / "a.parquet", ["low " * 1000], rows=1)
+    monkeypatch.setattr(page_headers, "max_page_bytes", 1000)
+    with pytest.raises(FormatError, match=r"a\.parquet: a page of the column has 40\d\d bytes, and at most 1000"):
+        read(bpe.Sources(path))
+
+
+def test_rows_after_page_headers_that_are_not_valid(tmp_path: Path) -> None:
+    """Nothing is known of them, so they are decoded one by one."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = write_columns(tmp_path / "a.parquet", ["low", "lower"] * 500, rows=1000)
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    data, source = path.read_bytes(), bpe.Sources(path).files[0]
+    for content, count in (
+        (data, 300),
+        (data[: chunk.data_page_offset + 3], 1),
+        (b"\xff" * len(data), 1),
+        (b"\x1c" * 5000, 1),  # nested too deeply
+        (b"\x19\xf2" + b"\xff" * 9 + b"\1" + data, 1),  # a list that declares too much
+        (b"", 1),
+    ):
+        pages = page_headers.ColumnPages(io.BytesIO(content), chunk, source, keeps_dictionary=False)
+        assert [pages.take_rows(300) for _ in range(3)] == [count] * 3
+    assert [pages.take_rows(300, 1) for _ in range(3)] == [1] * 3
+
+
+def test_null_entries_of_a_dictionary_are_nulls(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    array = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2], pa.int32()), pa.array(["low", None, "é"]))
+    table = pa.table({"text": array})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    sources = bpe.Sources(tmp_path / "a.arrow", on_error="skip")
+    assert (read(sources), sources.skipped) == (["low", "é"], 2)
 
 
 def test_nested_columns(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ Source: parquet-format (parquet.thrift).
 
 from __future__ import annotations
 
-from bpe.data.formats.parquet_pages import PLAIN, RLE, RLE_DICTIONARY, Column
-from bpe.data.formats.thrift import (
+from bpe.corpus.page_headers import PLAIN, RLE, RLE_DICTIONARY
+from bpe.corpus.thrift import (
     BINARY,
     I32,
     I64,
@@ -22,6 +22,7 @@ from bpe.data.formats.thrift import (
     parse,
     serialize,
 )
+from bpe.data.formats.parquet_pages import Column
 
 MAGIC = b"PAR1"
 #: What parquet.thrift calls INT32 and ZSTD.
@@ -41,7 +42,7 @@ class FooterBuilder:
 
     def __init__(self, empty_file: bytes) -> None:
         size = int.from_bytes(empty_file[-8:-4], "little")
-        self._footer = parse(empty_file[-8 - size : -8])
+        self._footer = parse(empty_file[-8 - size : -8])[0]
         elements = self._footer[_SCHEMA][1][1][1:]  # of each column its own, the list's and that of the integers
         self._paths = [[element[_NAME][1] for element in elements[i : i + 3]] for i in range(0, len(elements), 3)]
         if any(element[_TYPE] != make_integer(_INT32) for element in elements[2::3]):

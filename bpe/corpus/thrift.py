@@ -26,9 +26,15 @@ def make_list(kind: int, values: list[Any]) -> tuple[int, Any]:
     return LIST, (kind, values)
 
 
-def parse(data: bytes) -> Struct:
-    """Parse a struct."""
-    return _Parser(data).parse_struct()
+def parse(data: bytes) -> tuple[Struct, int]:
+    """Parse the struct that `data` begins with; returns it and the number of its bytes.
+
+    Raises:
+        IndexError: if the data ends before the struct does.
+
+    """
+    parser = _Parser(data)
+    return parser.parse_struct(), parser.position
 
 
 def serialize(struct: Struct) -> bytes:
@@ -40,17 +46,19 @@ def serialize(struct: Struct) -> bytes:
 
 class _Parser:
     def __init__(self, data: bytes) -> None:
-        self._data, self._position = data, 0
+        self._data, self.position = data, 0
 
     def _take(self, size: int) -> bytes:
-        self._position += size
-        return self._data[self._position - size : self._position]
+        self.position += size
+        if self.position > len(self._data):
+            raise IndexError("the data ends within a struct")
+        return self._data[self.position - size : self.position]
 
     def _parse_integer(self) -> int:
         value = shift = 0
         while True:
-            byte = self._data[self._position]
-            self._position += 1
+            byte = self._data[self.position]
+            self.position += 1
             value |= (byte & 127) << shift
             if byte < 128:
                 return value

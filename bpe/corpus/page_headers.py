@@ -1,0 +1,148 @@
+"""The pages of a Parquet column of texts, by their headers: how many rows may be decoded at once.
+
+pyarrow decodes as many rows as it is asked for, and copies each text: a dictionary, or prefixes that texts share, makes
+gigabytes of a few kilobytes. The headers, some 30 bytes each, say how long a text can be.
+
+Source: parquet-format (parquet.thrift).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from bpe.corpus import thrift
+from bpe.corpus.listing import SourceFile
+from bpe.errors import FormatError
+
+#: The largest page that is read, in bytes without compression: it is in memory as a whole. Set
+#: `bpe.corpus.page_headers.max_page_bytes` lower where strangers name the files.
+max_page_bytes = 1 << 30
+#: The most bytes that texts decoded at once can have, whatever the pages hold; a longer text is decoded alone.
+max_decoded_bytes = 1 << 30
+
+#: What parquet.thrift calls the encodings, and the types of pages; and the fields of a page's header for these.
+PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 3, 7, 8
+DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
+DATA_FIELD, DICTIONARY_FIELD, DATA_V2_FIELD = 5, 7, 8
+#: More rows than a row group has, and more bytes.
+_MANY = 1 << 62
+#: Bytes of a header that are read at first, and the most that are.
+_HEADER_BYTES, _MAX_HEADER_BYTES = 512, 1 << 20
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The rows of a page that are left.
+
+    Attributes:
+        count: their number.
+        page_size: bytes of the page without compression, which are all that its texts have, but for `longest_text`.
+        longest_text: where texts are made of others: the most bytes that one can have; else 0.
+
+    """
+
+    count: int
+    page_size: int
+    longest_text: int
+
+
+class ColumnPages:
+    """The pages of a column in one row group, from the first to the last.
+
+    Args:
+        raw: the bytes of the Parquet file.
+        chunk: the column, a `ColumnChunkMetaData` of pyarrow.
+        file: the file. Of a remote one, only the header of the first page is read.
+        keeps_dictionary: whether pyarrow gives the texts as indices of a dictionary, which makes none longer.
+
+    """
+
+    def __init__(self, raw: BinaryIO, chunk: Any, file: SourceFile, *, keeps_dictionary: bool) -> None:
+        self._raw, self._path, self._only_first = raw, file.name, file.kind != "file"
+        self._keeps_dictionary = keeps_dictionary
+        self._start = min(chunk.dictionary_page_offset or chunk.data_page_offset, chunk.data_page_offset)
+        self._end = self._start + chunk.total_compressed_size
+        self._pages = self._read_pages()
+        self._rows = _Rows(0, 0, 0)
+
+    def take_rows(self, count: int, max_bytes: int = _MANY) -> int:
+        """Return how many of the next `count` rows have at most `max_bytes` for certain, or 1, and go on after these.
+
+        Raises:
+            FormatError: for a page of more than `max_page_bytes`.
+
+        """
+        n_taken, n_bytes_left = 0, min(max_bytes, max_decoded_bytes)
+        while n_taken < count:
+            while not self._rows.count:
+                self._rows = next(self._pages)
+            rows = self._rows
+            n = min(rows.count, count - n_taken)
+            if rows.longest_text:
+                n = min(n, max(n_bytes_left // rows.longest_text, not n_taken))
+                n_bytes_left -= n * rows.longest_text
+            else:
+                n = n if rows.page_size <= n_bytes_left or not n_taken else 0
+                n_bytes_left -= rows.page_size
+            if n <= 0:
+                break
+            rows.count -= n
+            n_taken += n
+        return n_taken
+
+    def _read_pages(self) -> Iterator[_Rows]:
+        """Yield the rows of each page; after the last, or a header that is not valid, one row after the other."""
+        position, dictionary_size = self._start, 0
+        with suppress(IndexError, KeyError, TypeError, RecursionError):
+            while position < self._end:
+                header, header_size = self._read_header(position)
+                page_type, page_size, compressed_size = (_get_number(header, field) for field in (1, 2, 3))
+                if page_size > max_page_bytes:
+                    raise FormatError(
+                        f"a page of the column has {page_size} bytes, and at most {max_page_bytes} are read "
+                        "(bpe.corpus.page_headers.max_page_bytes); set that higher, or write the file with smaller "
+                        "pages",
+                        path=self._path,
+                    )
+                position += header_size + compressed_size
+                if page_type == DICTIONARY_PAGE:
+                    dictionary_size = 0 if self._keeps_dictionary else page_size
+                    if self._only_first:
+                        yield _Rows(_MANY, 0, dictionary_size)
+                elif page_type in (DATA_PAGE, DATA_PAGE_V2):
+                    field, encoding_field = (DATA_FIELD, 2) if page_type == DATA_PAGE else (DATA_V2_FIELD, 4)
+                    data_header = header[field][1]
+                    longest_texts = {
+                        PLAIN_DICTIONARY: dictionary_size,
+                        RLE_DICTIONARY: dictionary_size,
+                        DELTA_BYTE_ARRAY: page_size,
+                    }
+                    longest_text = longest_texts.get(_get_number(data_header, encoding_field), 0)
+                    count = _MANY if self._only_first else _get_number(data_header, 1)
+                    yield _Rows(count, page_size, longest_text)
+        while True:
+            yield _Rows(1, 0, max_decoded_bytes)
+
+    def _read_header(self, position: int) -> tuple[thrift.Struct, int]:
+        """Read the header of a page, and the number of its bytes; IndexError if it is not valid."""
+        size = _HEADER_BYTES
+        while True:
+            self._raw.seek(position)
+            data = self._raw.read(size)
+            try:
+                return thrift.parse(data)
+            except IndexError:  # statistics may make it long
+                if len(data) < size or size >= _MAX_HEADER_BYTES:
+                    raise
+            size *= 8
+
+
+def _get_number(struct: thrift.Struct, field: int) -> int:
+    """Get an integer of 0 or more; TypeError for another value."""
+    value = struct[field][1]
+    if not isinstance(value, int) or value & 1:
+        raise TypeError(f"field {field} is {value!r}; it must be an integer of 0 or more")
+    return value >> 1
