@@ -17,6 +17,7 @@ import importlib
 import json
 import logging
 import lzma
+import pickle
 import struct
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import bpe
+from bpe.data.journal import JOURNAL_NAME
 
 MB = 1 << 20
 #: What each case may take beside 4 times the file, in MB.
@@ -103,6 +105,49 @@ def make_counts(size: int) -> bytes:
     header |= {"words": n, "bytes": len(words), "lengths": "|u1", "counts": "|u1"}
     sealed: bytes = states.seal(magic, header, b"\3" * n + b"\1" * n + words)
     return sealed
+
+
+def make_checkpoint(size: int, *, of_merges: bool) -> bytes:
+    """Make a checkpoint of training with many merges, or with a header of empty lists."""
+    states = load_harness("check_states")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint"
+        bpe.train(texts=["low lower"], vocab_size=258, checkpoint=path)
+        magic, header, _ = states.unseal(path.read_bytes())
+    n_merges = size // 32 if of_merges else 0
+    header |= {"merges": n_merges} | ({} if of_merges else {"x": [[]] * (size // 4)})
+    sealed: bytes = states.seal(magic, header, np.ones(4 * n_merges, dtype="<i8").tobytes())
+    return sealed
+
+
+def make_journal(size: int, *, in_one_line: bool) -> bytes:
+    """Make a journal of shards with a line of empty lists, or with many short lines."""
+    journal: Any = importlib.import_module("bpe.data.journal")
+    record = {"version": journal.VERSION, "x": [[]] * (size // 3 if in_one_line else 1)}
+    line: bytes = journal._format_line(record)
+    return line * max(1, size // len(line))
+
+
+def resume_training(path: Path) -> object:
+    """Train with the checkpoint."""
+    return bpe.train(texts=["low lower"], vocab_size=258, checkpoint=path).vocab_size
+
+
+def resume_shards(path: Path) -> object:
+    """Write shards where a run was interrupted."""
+    tok = bpe.train(texts=["low lower"], vocab_size=258)
+    text = write_beside(path, "text.txt", TEXT)
+    (path.parent / "out").mkdir()
+    path.rename(path.parent / "out" / path.name)
+    return bpe.data.encode_shards(text, tok, path.parent / "out", threads=1)
+
+
+def make_pickle(size: int) -> bytes:
+    """Pickle a tokenizer of many tokens."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.tiktoken"
+        path.write_bytes(make_ranks(size))
+        return pickle.dumps(load_encoding(path))
 
 
 def make_columns(size: int, kind: str, ending: str = ".parquet", **options: Any) -> bytes:
@@ -209,10 +254,11 @@ TEXT = b"low lower lowest newest widest\n"
 #: The limit of files that are read whole, and how many times their size the objects of the tiniest values take.
 WHOLE: tuple[str, int] = ("base.utf8.max_file_bytes", 45)
 #: The limits of what is unpacked; a text of a corpus, and a word, is held whole, so its unpacked size counts.
-UNPACKED: tuple[str, int, int] = ("formats.packed.max_unpacked", 4, 576)
+UNPACKED: tuple[str, int, int] = ("formats.packed.max_unpacked", 4, 64 + 256)
 WINDOW: tuple[str, int, int] = ("corpus.streams.max_window_bytes", 4, 64 + 256)
 ONE_TEXT: tuple[str, int, int] = ("the largest text, unpacked", 4, 64 + 4 * 256)
-ITEMS: tuple[str, int] = ("16,777,216 items of an array", 20)
+ITEMS: tuple[str, int] = ("formats.gguf.header.max_items", 12)
+JOURNAL: tuple[str, int] = ("data.journal.max_journal_bytes", 45)
 ROW: tuple[str, int] = ("corpus.delimited.MAX_ROW_BYTES", 15)
 #: The limits of Parquet: texts that are decoded at once; a page beside its texts.
 DECODED: tuple[str, int, int] = ("corpus.page_headers.max_decoded_bytes", 4, 64 + 1024)
@@ -308,6 +354,9 @@ CASES: dict[str, Case] = {
     "rank file, gzip": Case(
         "x.tiktoken", lambda size: gzip.compress(repeat(b"YQ== 0\n", 64 * size), 9), load_encoding, *UNPACKED
     ),
+    "rank file, gzip, empty members": Case(
+        "x.tiktoken", lambda size: repeat(gzip.compress(b""), size), load_encoding, *UNPACKED
+    ),
     "rank file, many tokens": Case("x.tiktoken", make_ranks, load_encoding, *WHOLE),
     "rank file, one line": Case("x.tiktoken", lambda size: repeat(b"A", size, b"", b" 0\n"), load_encoding),
     "CLIP's list, gzip": Case(
@@ -331,6 +380,19 @@ CASES: dict[str, Case] = {
     "counts as text": Case(
         "x.txt", lambda size: join_numbered("{0}\t1\n", size),
         lambda path: bpe.WordCounts.from_text(path, "whitespace"), *WORDS,
+    ),
+    "checkpoint, many merges": Case(
+        "checkpoint", lambda size: make_checkpoint(size, of_merges=True), resume_training
+    ),
+    "checkpoint, header": Case(
+        "checkpoint", lambda size: make_checkpoint(size, of_merges=False), resume_training, *WHOLE
+    ),
+    "journal, one line": Case(JOURNAL_NAME, lambda size: make_journal(size, in_one_line=True), resume_shards, *JOURNAL),
+    "journal, short lines": Case(
+        JOURNAL_NAME, lambda size: make_journal(size, in_one_line=False), resume_shards, *JOURNAL
+    ),
+    "pickle of a tokenizer": Case(
+        "tok.pickle", make_pickle, lambda path: pickle.loads(path.read_bytes()), "pickles are trusted", 20
     ),
     "manifest": Case(
         "manifest.json", lambda size: repeat(b"[],", size, b'{"x":[', b"0]}"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base import utf8
 from bpe.base.atomic_files import atomic_write
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import read_file
@@ -73,7 +74,14 @@ class SealedFormat:
         version = int.from_bytes(data[8:12], "little")
         if version != 1:
             raise FormatError(f"is of version {version}; this release reads version 1{self.other_version}", path=path)
-        end = 20 + int.from_bytes(data[12:20], "little")
+        size = int.from_bytes(data[12:20], "little")
+        if size > utf8.max_file_bytes:
+            raise FormatError(
+                f"its header has {size} bytes; at most {utf8.max_file_bytes} are read (bpe.base.utf8.max_file_bytes); "
+                "set that higher if that is meant",
+                path=path,
+            )
+        end = 20 + size
         return bytes(data[20:end]), data[end:-32]
 
 

@@ -50,8 +50,9 @@ log = get_log()
 
 JOURNAL_NAME = "journal.jsonl"
 VERSION = 2
-#: The largest accepted size of the file in bytes.
-_MAX_JOURNAL_BYTES = 1 << 30
+#: The largest accepted size of the file in bytes. Its objects take up to 29 times as much, so set
+#: `bpe.data.journal.max_journal_bytes` lower where strangers write to the folder.
+max_journal_bytes = 1 << 30
 _LOCK_NAME = ".bpe-lock"
 _TEMPORARY_NAME = re.compile(r"\..+\.bpe-[0-9a-f]{16}\.tmp")
 _MAX_LISTED_NAMES = 3
@@ -288,9 +289,11 @@ class Journal:
     def _read(self, out: Path) -> tuple[list[dict[str, Any]], int]:
         """Read the header and the steps, and the bytes that they take: an incomplete line after them is left out."""
         fix = f"to start over, remove {out}"
-        if not self.path.is_file() or self.path.stat().st_size > _MAX_JOURNAL_BYTES:
+        if not self.path.is_file() or self.path.stat().st_size > max_journal_bytes:
             raise FormatError(
-                f"this is no journal: it is no file of at most {_MAX_JOURNAL_BYTES} bytes; {fix}", path=self.path
+                f"this is no journal: it is no file of at most {max_journal_bytes} bytes "
+                f"(bpe.data.journal.max_journal_bytes); {fix}",
+                path=self.path,
             )
         data = self.path.read_bytes()
         lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]

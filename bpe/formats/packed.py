@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 
 from bpe.errors import FormatError, pluralize
 
@@ -12,7 +11,6 @@ from bpe.errors import FormatError, pluralize
 max_unpacked = 1 << 28
 #: How many bytes are decompressed at once.
 _STEP_BYTES = 1 << 14
-_ZEROS = re.compile(rb"\0*")
 
 
 def unpack(data: bytes) -> bytes:
@@ -61,8 +59,10 @@ def _unpack_start(data: bytes, size: int) -> bytes:
                 if position >= len(data):
                     raise EOFError("it ends too early")
                 n_left -= content.write(member.decompress(data[position : position + _STEP_BYTES], n_left))
-                position += _STEP_BYTES
-            position = _ZEROS.match(data, min(position, len(data)) - len(member.unused_data)).end()  # type: ignore[union-attr]
+                position = min(position + _STEP_BYTES, len(data))
+            position -= len(member.unused_data)
+            while position < len(data) and not data[position]:
+                position += 1
     except (EOFError, zlib.error) as error:
         raise FormatError(f"the gzip data is damaged: {error}") from None
     return content.getvalue()

@@ -11,6 +11,7 @@ from sentencepiece_files import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, U
 
 import bpe
 from bpe.formats import gguf
+from bpe.formats.gguf import header
 from bpe.formats.gguf.patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
 from bpe.text.letters import list_byte_letters
 
@@ -77,6 +78,15 @@ def test_an_array_of_too_many_items_is_refused() -> None:
     data = b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, len(key)) + key + struct.pack("<IIQ", 9, is_uint32, 1 << 25)
     with pytest.raises(bpe.FormatError, match=f"an array declares {1 << 25} items; at most {1 << 24}"):
         gguf.read(data)
+
+
+@pytest.mark.parametrize("item_type", header._SCALARS)
+def test_numbers_of_arrays(item_type: int) -> None:
+    """As `struct` reads them one by one; any byte but 0 is true."""
+    code, content = header._SCALARS[item_type], bytes(range(256)) * 3
+    expected = [number for (number,) in struct.iter_unpack(f"<{code}", content)]
+    numbers = header._list_numbers(content, item_type)
+    assert repr(numbers) == repr(expected)  # the same types, and NaNs
 
 
 def test_special_letters_of_bytes_are_decoded_as_text(tmp_path):

@@ -220,6 +220,13 @@ print(tok.fingerprint)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt", "ckpt.counts", "one.txt", "two.txt"]
 
 
+def test_headers_have_a_limit(files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bpe.train(files=files, vocab_size=270, checkpoint=tmp_path / "c")
+    monkeypatch.setattr("bpe.base.utf8.max_file_bytes", 100)
+    with pytest.raises(bpe.FormatError, match=r"its header has \d+ bytes; at most 100 are read \(bpe\.base\.utf8\."):
+        bpe.train(files=files, vocab_size=270, checkpoint=tmp_path / "c")
+
+
 def test_an_interrupt_is_raised_even_if_saving_fails(files: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from bpe.errors import FormatError, short_repr, with_path
 from bpe.formats.packed import decode_text
 from bpe.formats.signatures import GGUF_MAGIC
@@ -29,8 +31,10 @@ _SCALARS = {
     _UINT8: "B", _INT8: "b", _UINT16: "H", _INT16: "h", _UINT32: "I", _INT32: "i", _FLOAT32: "f", _BOOL: "?",
     _UINT64: "Q", _INT64: "q", _FLOAT64: "d",
 }  # fmt: skip
-#: The most keys, and the most items of an array that is read.
-_MAX_KEYS, _MAX_ITEMS = 1 << 20, 1 << 24
+_MAX_KEYS = 1 << 20
+#: The most items of an array. Each takes up to 9 bytes beside those of the file, so set
+#: `bpe.formats.gguf.header.max_items` lower where strangers name the files.
+max_items = 1 << 24
 #: The version that is written, and to what a file is padded.
 _VERSION, _ALIGNMENT = 3, 32
 
@@ -43,6 +47,13 @@ def read_values(data: bytes | mmap.mmap) -> dict[str, Any]:
 
     """
     return _Reader(data).read_values()
+
+
+def _list_numbers(content: bytes, item_type: int) -> list[Any]:
+    """List the numbers of an array; `struct` would make a tuple beside the list."""
+    numbers = np.frombuffer(content, dtype="u1" if item_type == _BOOL else "<" + _SCALARS[item_type])
+    values: list[Any] = (numbers != 0 if item_type == _BOOL else numbers).tolist()
+    return values
 
 
 class _Reader:
@@ -111,12 +122,15 @@ class _Reader:
         if value_type != _ARRAY:
             raise FormatError(f"value type {value_type} is not known", where=f"offset {offset}")
         item_type, count = self._read_scalar(_UINT32), self._read_scalar(_UINT64)
-        if count > _MAX_ITEMS:
-            raise FormatError(f"an array declares {count} items; at most {_MAX_ITEMS}", where=f"offset {offset}")
+        if count > max_items:
+            raise FormatError(
+                f"an array declares {count} items; at most {max_items} (bpe.formats.gguf.header.max_items)",
+                where=f"offset {offset}",
+            )
         if item_type in _SCALARS:
             size = struct.calcsize("<" + _SCALARS[item_type])
             content = self._read_bytes(size * count)
-            return list(struct.unpack(f"<{count}{_SCALARS[item_type]}", content)) if is_needed else None
+            return _list_numbers(content, item_type) if is_needed else None
         if item_type != _STRING:
             raise FormatError(f"an array of type {item_type} is not known", where=f"offset {offset}")
         if is_needed:
