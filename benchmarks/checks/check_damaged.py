@@ -1,10 +1,11 @@
-"""Load damaged files of every format of tokenizers: each is refused with a FormatError, or is a tokenizer that works.
+"""Load damaged files of tokenizers, Parquet and Arrow: each is refused with a FormatError, or works.
 
     python benchmarks/checks/check_damaged.py [COUNT] [SEED]
 
 Damages a small valid file of each format COUNT times (default 2,000): bytes, or values of JSON. A file that loads must
 hold what the damaged file says: its content is read by a naive reader, and its tokenizer must encode and decode, and
-come back equal from tokenizer.json. Memory is limited to 2 GB over what the process has, and each file to 10 seconds.
+come back equal from tokenizer.json; documents must be those that pyarrow reads. Memory is limited to 2 GB over what the
+process has, and each file to 10 seconds.
 """
 
 from __future__ import annotations
@@ -88,7 +89,29 @@ def make_originals() -> dict[str, dict[str, bytes]]:
             tokenizer.save(target, format=format_name)
             files_by_format[format_name] = {path.name: path.read_bytes() for path in folder.iterdir()}
     files_by_format[COMPAT] = {"tokenizer.json": files_by_format["huggingface"]["tokenizer.json"]}
-    return files_by_format
+    return files_by_format | make_corpora()
+
+
+def make_corpora() -> dict[str, dict[str, bytes]]:
+    """Make Parquet and Arrow files, where pyarrow is: format → name → content."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return {}
+    texts = pa.array([*TEXTS, "low " * 40] * 9)
+    tables = {kind: pa.table({"text": texts.dictionary_encode() if kind == "keys" else texts}) for kind in ("", "keys")}
+    corpora: dict[str, dict[str, bytes]] = {}
+    for kind, table in tables.items():
+        for index, options in enumerate(({}, {"use_dictionary": False, "data_page_version": "2.0"})):
+            out = pa.BufferOutputStream()
+            pq.write_table(table, out, row_group_size=20, data_page_size=300, **options)
+            corpora[f"parquet {kind}{index}"] = {"x.parquet": out.getvalue().to_pybytes()}
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_file(out, table.schema) as writer:
+            writer.write_table(table, max_chunksize=20)
+        corpora[f"arrow {kind}"] = {"x.arrow": out.getvalue().to_pybytes()}
+    return corpora
 
 
 @contextmanager
@@ -203,10 +226,26 @@ def check_compat(path: Path) -> bool:
     return True
 
 
+def check_corpus(path: Path) -> bool:
+    """Read the documents of a damaged file; they are those that pyarrow reads, each null an error."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    documents = list(bpe.Sources(path, encoding_errors="bytes").documents())
+    table = pq.read_table(path, columns=["text"]) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+    assert documents == table["text"].cast("binary").to_pylist(), path
+    return True
+
+
 def damage(rng: random.Random, name: str, data: bytes) -> bytes:
     """Damage a file: bytes of it, or, in half of those of JSON, values."""
     if name.endswith(".json") and rng.random() < 0.5:
         return json.dumps(spoil(rng, json.loads(data))).encode()
+    if name.endswith((".parquet", ".arrow")) and rng.random() < 0.9:  # whose offsets would not fit a changed length
+        damaged = bytearray(data)
+        for _ in range(rng.randint(1, 3)):
+            damaged[rng.randrange(len(data))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+        return bytes(damaged)
     return mutate(rng, data)
 
 
@@ -221,6 +260,8 @@ def check_file(rng: random.Random, format_name: str, files: dict[str, bytes], fo
         path = folder / next(iter(files)) if len(files) == 1 else folder
         if format_name == COMPAT:
             return check_compat(path)
+        if path.suffix in (".parquet", ".arrow"):
+            return check_corpus(path)
         tok = bpe.Tokenizer.load(path, format=format_name)
     except (bpe.FormatError, FileNotFoundError):
         return False

@@ -41,7 +41,7 @@ from comparing import make_parser, run_each
 
 import bpe
 from bpe.base._crc32 import crc32
-from bpe.compat import huggingface
+from bpe.compat import huggingface, subword_nmt
 from bpe.compat import tiktoken as compat_tiktoken
 from bpe.data import (
     Blocks,
@@ -519,7 +519,8 @@ def make_pickle_kind(folder: Path) -> Kind:
     decoder = tok.decoder()
     decoder.push(tok.encode("naïve")[:3])
     peer = huggingface.Tokenizer(tok)
-    blocks, packed, _ = make_rows(folder)
+    blocks, packed, mixture = make_rows(folder)
+    (folder / "codes").write_text("#version: 0.2\nl o\nlo w</w>\ne r</w>\n")
     ranked = bpe.train(texts=make_texts(60), vocab_size=290)
     ranks = {ranked.token_bytes(index): index for index in range(ranked.n_vocab)}
     encoding = compat_tiktoken.Encoding("x", pat_str=r"\w+|\W", mergeable_ranks=ranks, special_tokens={})
@@ -542,6 +543,17 @@ def make_pickle_kind(folder: Path) -> Kind:
         (blocks, lambda rows: (rows[0], next(iter(rows.batches(2))))),
         (packed, lambda rows: (rows[0], next(iter(rows.batches(2))))),
         (blocks.batches(2), list),
+        (mixture, lambda rows: (rows[0], next(iter(rows.batches(2))))),
+        (TokenShards(folder / "shards"), lambda shards: (shards.document(3), shards.tokens(5, 30))),
+        (subword_nmt.BPE(folder / "codes"), lambda segmenter: segmenter.segment("low lower")),
+        (
+            bpe.normalizers.Sequence(bpe.normalizers.NFC(), bpe.normalizers.Lowercase()),
+            lambda normalizer: normalizer("Low\u0301"),
+        ),
+        (
+            bpe.Tokenizer(bpe.train(texts=TEXTS, vocab_size=290, pretokenizer=[bpe.pretokenizers.Digits()]).spec),
+            use_tokenizer,
+        ),
         (bpe.data.map_function(tok, "text"), lambda function: function({"text": TEXTS})),
         (bpe.Sources(__file__), lambda sources: list(sources.documents())),
     ]

@@ -64,7 +64,7 @@ class ColumnPages:
         self._raw, self._path, self._only_first = raw, file.name, file.kind != "file"
         self._keeps_dictionary = keeps_dictionary
         self._start = min(chunk.dictionary_page_offset or chunk.data_page_offset, chunk.data_page_offset)
-        self._end = self._start + chunk.total_compressed_size
+        self._end = min(self._start + chunk.total_compressed_size, _MANY)
         self._pages = self._read_pages()
         self._rows = _Rows(0, 0, 0)
 
@@ -97,7 +97,7 @@ class ColumnPages:
         """Yield the rows of each page; after the last, or a header that is not valid, one row after the other."""
         position, dictionary_size = self._start, 0
         with suppress(IndexError, KeyError, TypeError, RecursionError):
-            while position < self._end:
+            while 0 <= position < self._end:
                 header, header_size = self._read_header(position)
                 page_type, page_size, compressed_size = (_get_number(header, field) for field in (1, 2, 3))
                 if page_size > max_page_bytes:

@@ -11,6 +11,7 @@ import json
 import tracemalloc
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -565,6 +566,10 @@ def test_rows_after_page_headers_that_are_not_valid(tmp_path: Path) -> None:
         pages = page_headers.ColumnPages(io.BytesIO(content), chunk, source, keeps_dictionary=False)
         assert [pages.take_rows(300) for _ in range(3)] == [count] * 3
     assert [pages.take_rows(300, 1) for _ in range(3)] == [1] * 3
+    for start, size in ((-5, 99), (1 << 62, 1 << 62), (4, 0)):
+        forged = SimpleNamespace(data_page_offset=start, dictionary_page_offset=None, total_compressed_size=size)
+        pages = page_headers.ColumnPages(io.BytesIO(data), forged, source, keeps_dictionary=False)
+        assert pages.take_rows(300) == 1
 
 
 def test_null_entries_of_a_dictionary_are_nulls(tmp_path: Path) -> None:
