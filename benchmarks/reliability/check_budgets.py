@@ -151,10 +151,10 @@ def make_pickle(size: int) -> bytes:
 
 
 def make_columns(size: int, kind: str, ending: str = ".parquet", **options: Any) -> bytes:
-    """Make a Parquet or Arrow file with some short texts, and then one long text that 250 rows repeat."""
+    """Make a Parquet or Arrow file with some short texts, and then one long text that 200 rows repeat."""
     import pyarrow as pa
 
-    text, rows = "low " * (size // 16), [0] * 500 + [1] * 250
+    text, rows = "low " * (size // 16), [0] * 500 + [1] * 200
     if kind == "string_view":
         buffer = pa.py_buffer(text.encode())
         views = np.tile(
@@ -254,14 +254,15 @@ TEXT = b"low lower lowest newest widest\n"
 #: The limit of files that are read whole, and how many times their size the objects of the tiniest values take.
 WHOLE: tuple[str, int] = ("base.utf8.max_file_bytes", 45)
 #: The limits of what is unpacked; a text of a corpus, and a word, is held whole, so its unpacked size counts.
-UNPACKED: tuple[str, int, int] = ("formats.packed.max_unpacked", 4, 64 + 256)
+UNPACKED: tuple[str, int, int] = ("formats.packed.max_unpacked", 4, 64 + 320)
 WINDOW: tuple[str, int, int] = ("corpus.streams.max_window_bytes", 4, 64 + 256)
 ONE_TEXT: tuple[str, int, int] = ("the largest text, unpacked", 4, 64 + 4 * 256)
 ITEMS: tuple[str, int] = ("formats.gguf.header.max_items", 12)
 JOURNAL: tuple[str, int] = ("data.journal.max_journal_bytes", 45)
 ROW: tuple[str, int] = ("corpus.delimited.MAX_ROW_BYTES", 15)
-#: The limits of Parquet: texts that are decoded at once; a page beside its texts.
-DECODED: tuple[str, int, int] = ("corpus.page_headers.max_decoded_bytes", 4, 64 + 1024)
+#: The limits of Parquet and Arrow: what is read ahead; texts that are decoded at once; a page beside its texts.
+AHEAD: tuple[str, int, int] = ("16 MB of arrays are read ahead", 4, 64 + 32)
+DECODED: tuple[str, int, int] = ("corpus.page_headers.max_decoded_bytes", 4, 64 + 2048)
 PAGE: tuple[str, int, int] = ("corpus.page_headers.max_page_bytes", 4, 64 + 2 * 1024)
 WORDS: tuple[str, int] = ("each word takes up to 150 bytes", 35)
 CASES: dict[str, Case] = {
@@ -422,7 +423,7 @@ CASES: dict[str, Case] = {
     "CSV, many columns": Case("x.csv", lambda size: repeat(b",", size, b"text\n", b"\n"), count_records, *ROW),
     "Parquet, dictionary": Case(
         "x.parquet", lambda size: make_columns(size, "dictionary", compression="none"),
-        count_records,
+        count_records, *AHEAD,
     ),
     "Parquet, encoded by a dictionary": Case(
         "x.parquet", lambda size: make_columns(size, "string", compression="none"), count_records, *DECODED
@@ -442,9 +443,11 @@ CASES: dict[str, Case] = {
         count_records, *PAGE,
     ),
     "Arrow, dictionary": Case(
-        "x.arrow", lambda size: make_columns(size, "dictionary", ".arrow"), count_records
+        "x.arrow", lambda size: make_columns(size, "dictionary", ".arrow"), count_records, *AHEAD
     ),
-    "Arrow, views": Case("x.arrow", lambda size: make_columns(size, "string_view", ".arrow"), count_records),
+    "Arrow, views": Case(
+        "x.arrow", lambda size: make_columns(size, "string_view", ".arrow"), count_records, *AHEAD
+    ),
 }  # fmt: skip
 
 

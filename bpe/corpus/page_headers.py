@@ -21,7 +21,7 @@ from bpe.errors import FormatError
 #: `bpe.corpus.page_headers.max_page_bytes` lower where strangers name the files.
 max_page_bytes = 1 << 30
 #: The most bytes that texts decoded at once can have, whatever the pages hold; a longer text is decoded alone.
-max_decoded_bytes = 1 << 30
+max_decoded_bytes = 1 << 31
 
 #: What parquet.thrift calls the encodings, and the types of pages; and the fields of a page's header for these.
 PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 3, 7, 8

@@ -139,7 +139,7 @@ def _read_row_group(
     ):
         array = _unnest(batch.column(0), field_path[1:])
         yield array
-        n_rows = max(min(BATCH_BYTES * len(array) // max(array.nbytes, 1), 4 * len(array), MAX_ROWS), 1)
+        n_rows = max(min(BATCH_BYTES * len(array) // max(array.nbytes, 1), 8 * len(array), MAX_ROWS), 1)
         parquet_file.reader.set_batch_size(pages.take_rows(n_rows))  # of the next batch
 
 
