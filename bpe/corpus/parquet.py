@@ -132,14 +132,15 @@ def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
 def _read_row_group(
     parquet_file: Any, index: int, field_path: list[str], pages: ColumnPages, n_rows: int
 ) -> Iterator[Any]:
-    """Yield arrays of a row group: `n_rows` rows, then about `BATCH_BYTES`, and no more than `pages` allows."""
+    """Yield arrays of `n_rows` rows of a row group, or of fewer, as `pages` and the size of the texts demand."""
     columns = [".".join(field_path)]
     for batch in parquet_file.iter_batches(
         pages.take_rows(n_rows, FIRST_BYTES), row_groups=[index], columns=columns, use_threads=False
     ):
         array = _unnest(batch.column(0), field_path[1:])
         yield array
-        n_rows = max(min(BATCH_BYTES * len(array) // max(array.nbytes, 1), 8 * len(array), MAX_ROWS), 1)
+        if array.nbytes > 2 * BATCH_BYTES:  # the texts are longer than their pages
+            n_rows = max(BATCH_BYTES * len(array) // array.nbytes, 1)
         parquet_file.reader.set_batch_size(pages.take_rows(n_rows))  # of the next batch
 
 
