@@ -111,7 +111,8 @@ def encode_shards(
             says; a field "tools" of the record goes to the template, too. `format` must be one with loss masks; an
             interrupted call begins anew. Not with append, prepend, shards, seed, validation, rank, world and extend.
         extend: add the documents to those of a finished folder, as new shards in a folder in it; `sources` are only the
-            new files. Where the folder is not finished, or these sources are in it already, as without `extend`.
+            new files. A copy of a file under another name is a new one: the real path identifies files. Where the
+            folder is not finished, or these sources are in it already, as without `extend`.
         progress: True for a bar or lines on stderr; or a function that takes `bpe.base.Progress`.
 
     Returns:

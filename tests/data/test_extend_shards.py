@@ -208,7 +208,7 @@ def test_the_command_extends(tmp_path, tokenizer, capsys):
     assert len(Manifest.read(tmp_path / "out").sources["added"]) == 1
 
 
-def test_a_file_of_the_folder_is_found_under_another_path(tmp_path, tokenizer, monkeypatch):
+def test_the_real_path_identifies_a_file(tmp_path, tokenizer, monkeypatch):
     first, second, _ = write_parts(tmp_path)
     encode_shards(open_sources(first), tokenizer, tmp_path / "out")
     monkeypatch.chdir(first[0].parent)
@@ -216,6 +216,9 @@ def test_a_file_of_the_folder_is_found_under_another_path(tmp_path, tokenizer, m
     for path in (Path(first[0].name), tmp_path / "link.txt"):
         with pytest.raises(ValueError, match=r"1 of the 3 files are in .* already"):
             encode_shards(open_sources([path, *second]), tokenizer, tmp_path / "out", extend=True)
+    copies = [shutil.copy(path, tmp_path / f"copy of {path.name}") for path in first]
+    manifest = encode_shards(open_sources(copies), tokenizer, tmp_path / "out", extend=True)
+    assert manifest.documents == 2 * Manifest.read(tmp_path / "out" / "added-00000").documents
 
 
 def test_a_file_that_was_changed_since_is_no_repetition(tmp_path, tokenizer):
