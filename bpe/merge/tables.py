@@ -187,9 +187,9 @@ def find_symbol_tokens(merges: MergeList, symbols: SymbolTables) -> NDArray[np.b
 
 def has_merges_of_unknown(merges: MergeList, symbols: SymbolTables) -> bool:
     """Whether some merge has a token that stands for symbols outside the alphabet, be it a symbol itself or not."""
-    return any(
-        np.any(merges.pairs == token_id) or np.any(merges.results == token_id) for token_id in _list_fallbacks(symbols)
-    )
+    is_fallback = np.zeros(merges.limit, dtype=np.bool_)
+    is_fallback[list(_list_fallbacks(symbols))] = True
+    return bool(is_fallback[merges.pairs].any() or is_fallback[merges.results].any())
 
 
 def can_drop_in_wide_chars(symbols: SymbolTables) -> bool:

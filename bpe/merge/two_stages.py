@@ -159,8 +159,7 @@ def _make_byte_rules(
     group_of_byte[[ord("\n"), ord("\r")]] = newlines
     # Bytes from 0x80 on: some white space ends with the same bytes as letters of other scripts do.
     group_of_byte[0x80:] = np.where(is_joined[0x80:, _SPACE], joined_high, unjoined_high)
-    is_joined_by_group = np.zeros((8, 256), dtype=np.bool_)
-    np.logical_or.at(is_joined_by_group, group_of_byte, is_joined)
+    is_joined_by_group = np.stack([is_joined[group_of_byte == group].any(axis=0) for group in range(8)])
     unjoined_groups = np.packbits(~is_joined_by_group, axis=0, bitorder="little")[0]
     return np.left_shift(1, group_of_byte).astype(np.uint8), unjoined_groups
 
