@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
+from command_server import CommandServer
 from hypothesis import HealthCheck, settings
 from skips import summarize
 from strategies import SOAK
@@ -35,7 +37,7 @@ settings.register_profile(
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=9 * SOAK,
+    max_examples=7 * SOAK,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("deterministic")
@@ -48,6 +50,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"{len(reports)} tests skipped; -rs prints each reason", sep="-")
         for line in summarize(str(report.longrepr[2]) for report in reports):
             terminalreporter.line(line)
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker process report a test once: each message of pytest-xdist takes 0.15 ms of processor time.
+
+    Not sent are the beginning of a test, and fixtures that were made and removed within 20 ms and without an error.
+    """
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration > 0.02:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def pytest_collection_finish() -> None:
@@ -110,6 +126,21 @@ def quiet() -> Iterator[None]:
 # Inputs for the command line -----------------------------------------------------------------------------------------
 
 TEXT = "The first line, naïve café.\n\n두 번째 줄: 다람쥐 헌 쳇바퀴에 타고파 😀\r\n\tlast line | no newline · here"
+
+
+@pytest.fixture(scope="session")
+def command_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer]:
+    """A process that runs commands of `bpe` in its copies."""
+    with CommandServer(tmp_path_factory.mktemp("server") / "socket") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def programs(command_server: CommandServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the program `bpe`, which runs commands in copies of one process."""
+    folder = tmp_path_factory.mktemp("bin")
+    command_server.write_client(folder / "bpe")
+    return folder
 
 
 @pytest.fixture(scope="session")

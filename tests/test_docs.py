@@ -29,6 +29,7 @@ import linecache
 import operator
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,8 @@ PAGES += sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not i
 FIRST_HOUR = ROOT / "docs" / "first_hour"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 RUN = ("python", "pycon", "console", "bash")
+#: Characters by which a shell does more with a command than to divide it into words.
+NEEDS_SHELL = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")
 FENCE = re.compile(
     r"^(?:<!-- (?P<mark>needs|skip): (?P<why>.*?) -->\n\n?)?"
     r"(?P<ticks>```+)(?P<kind>[\w{}-]*)\n(?P<code>.*?)^(?P=ticks)$",
@@ -101,8 +104,8 @@ MARKED = [
 class Reader:
     """Runs the blocks of one page in one namespace and one folder."""
 
-    def __init__(self, page: Path, folder: Path, programs: Path) -> None:
-        self.page, self.folder = page, folder
+    def __init__(self, page: Path, folder: Path, programs: Path, server: CommandServer) -> None:
+        self.page, self.folder, self.server = page, folder, server
         self.names: dict[str, Any] = {"__name__": "__main__"}
         self.environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
 
@@ -122,8 +125,11 @@ class Reader:
         doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append, clear_globs=False)
         assert not said, "".join(said)
 
-    def _shell(self, command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+    def _shell(self, command: str) -> tuple[int, str]:
+        """Run a command: its status, and what it prints. One of `bpe` that no shell would change needs none."""
+        if command.startswith("bpe ") and not NEEDS_SHELL.search(command):
+            return self.server.run(shlex.split(command)[1:], self.folder, self.environment)
+        done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
             env=self.environment,
@@ -134,29 +140,27 @@ class Reader:
             check=False,
             timeout=120,
         )
+        return done.returncode, done.stdout
 
     def _console(self, block: Block) -> None:
         commands = re.findall(r"^\$ (.*(?:\n> .*)*)\n((?:(?!\$ ).*\n?)*)", block.code, re.MULTILINE)
         assert commands, f"{named(self.page)}:{block.line} has no line with a $ prompt"
         for command, expected in commands:
-            done = self._shell(command.replace("\n> ", "\n"))
-            same = doctest.OutputChecker().check_output(expected or "\n", done.stdout or "\n", FLAGS)
-            assert same, f"{named(self.page)}:{block.line}: $ {command}\nexpected:\n{expected}\ngot:\n{done.stdout}"
+            _, printed = self._shell(command.replace("\n> ", "\n"))
+            same = doctest.OutputChecker().check_output(expected or "\n", printed or "\n", FLAGS)
+            assert same, f"{named(self.page)}:{block.line}: $ {command}\nexpected:\n{expected}\ngot:\n{printed}"
 
     def _bash(self, block: Block) -> None:
-        done = self._shell("set -euo pipefail\n" + block.code)
-        assert done.returncode == 0, f"{named(self.page)}:{block.line}\n{done.stdout}"
+        status, printed = self._shell("set -euo pipefail\n" + block.code)
+        assert status == 0, f"{named(self.page)}:{block.line}\n{printed}"
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def programs(programs: Path) -> Path:
     """A folder with the programs `bpe` and `python`, as they are in an environment that is activated."""
-    folder = tmp_path_factory.mktemp("bin")
-    (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    (folder / "python").chmod(0o755)
-    with CommandServer(folder / "socket") as server:
-        server.write_client(folder / "bpe")
-        yield folder
+    (programs / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (programs / "python").chmod(0o755)
+    return programs
 
 
 @pytest.fixture
@@ -170,9 +174,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # PyTorch's, on a machine with one core
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=named)
-def test_examples_run(page: Path, folder: Path, programs: Path) -> None:
+def test_examples_run(page: Path, folder: Path, programs: Path, command_server: CommandServer) -> None:
     """All examples of a page run, except those that cannot run here."""
-    reader = Reader(page, folder, programs)
+    reader = Reader(page, folder, programs, command_server)
     for block in blocks(page):
         if not block.obstacle:
             reader.run(block)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from source_trees import parse, walk_statements
 
 import bpe
 
@@ -155,7 +156,7 @@ def test_listed_arguments_and_attributes_exist() -> None:
     paths = [path for path, text in texts.items() if re.search(r"^ *(Args|Attributes):$", text, re.MULTILINE)]
     assert len(paths) > 100
     for path in paths:
-        for node in ast.walk(ast.parse(texts[path])):
+        for node in walk_statements(parse(texts[path])):
             if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
                 args, wanted = listed(node, "Args"), parameters(node)
                 assert args is None or wanted is None or set(args) == wanted, (path, node.name)

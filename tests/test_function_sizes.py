@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from source_trees import parse
 
 import bpe
 
@@ -141,7 +142,7 @@ def test_conditional_expressions_are_not_nested() -> None:
     nested = {
         f"{path.relative_to(PACKAGE).as_posix()}:{node.lineno}"
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.IfExp)
         and any(isinstance(part, ast.IfExp) for part in (node.test, node.body, node.orelse))
     }

@@ -17,6 +17,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from source_trees import parse
 
 import bpe
 
@@ -98,13 +99,13 @@ def sources(package: Path) -> list[Path]:
 @cache  # the tests of planted faults check the same sources again and again
 def scan_python(text: str) -> tuple[list[ast.Import | ast.ImportFrom], list[tuple[int, str]]]:
     """The imports, and line and name of each private attribute that is not defined in this source."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = list(ast.walk(parse(text)))
     return [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))], private_uses(nodes)
 
 
 @cache
 def docstring_of(text: str) -> str:
-    return ast.get_docstring(ast.parse(text)) or ""
+    return ast.get_docstring(parse(text)) or ""
 
 
 @cache

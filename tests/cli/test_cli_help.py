@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -311,14 +310,14 @@ def test_text_of_the_user_is_not_rewritten() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", ["encode", "show"])
-def test_stdout_on_a_full_disk(command: str, tokenizer_file: str, text_file: str) -> None:
+def test_stdout_on_a_full_disk(command: str, tokenizer_file: str, text_file: str, programs: Path) -> None:
     argv = {
         "encode": ["encode", text_file, "-t", tokenizer_file],
         "show": ["show", "x" * 100_000, "-t", tokenizer_file],
     }[command]
     with open("/dev/full", "wb") as full:
         process = subprocess.run(
-            [sys.executable, "-m", "bpe", *argv], stdout=full, stderr=subprocess.PIPE, timeout=120, check=False
+            [programs / "bpe", *argv], stdout=full, stderr=subprocess.PIPE, timeout=120, check=False
         )
     assert (process.returncode, process.stderr) == (1, b"bpe: error: stdout: No space left on device\n")
 

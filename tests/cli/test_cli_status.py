@@ -335,22 +335,21 @@ def test_the_log_handler_is_removed_when_the_command_ends(tokenizer_file, capsys
 # As a process ---------------------------------------------------------------------------------------------------------
 
 
-def start_process(*argv, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "bpe", *argv], capture_output=True, timeout=120, check=False, **options
-    )
+def start_process(*argv, command=(sys.executable, "-m", "bpe"), **options):
+    return subprocess.run([*command, *argv], capture_output=True, timeout=120, check=False, **options)
 
 
-def test_python_m_bpe_works_like_the_command(tmp_path, text_file):
+def test_python_m_bpe_works_like_the_command(tmp_path, text_file, programs):
     path = str(tmp_path / "t.json")
     result = start_process("train", text_file, "-o", path, "--vocab-size", "280", "--quiet")
     assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
     data = Path(text_file).read_bytes()
-    ids = start_process("encode", "-", "-t", path, input=data)
+    command = [programs / "bpe"]
+    ids = start_process("encode", "-", "-t", path, command=command, input=data)
     assert (ids.returncode, ids.stderr) == (0, b""), "no progress bar without a terminal"
-    back = start_process("decode", "-", "-t", path, input=ids.stdout)
+    back = start_process("decode", "-", "-t", path, command=command, input=ids.stdout)
     assert (back.returncode, back.stdout, back.stderr) == (0, data, b"")
-    assert start_process("encode").returncode == 2
+    assert start_process("encode", command=command).returncode == 2
 
 
 def test_text_is_utf8_whatever_the_locale(tokenizer_file):

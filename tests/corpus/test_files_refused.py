@@ -39,15 +39,15 @@ def test_devices_are_refused():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero")
-def test_devices_and_closed_stdin_are_refused_on_the_command_line(tokenizer_file, text_file):
-    run = [sys.executable, "-m", "bpe", "encode", "-t", tokenizer_file]
-    for command, message in (
-        (f"{' '.join(run)} - <&-", "stdin is closed"),
-        (f"{' '.join(run)} - < /dev/zero", "it is a device"),
-        (f"{' '.join(run)} /dev/zero", "it is a device"),
-        (f"{' '.join(run[:3])} evaluate {text_file} {tokenizer_file} --morphemes /dev/zero", "it is a device"),
+def test_devices_and_closed_stdin_are_refused_on_the_command_line(tokenizer_file, text_file, programs):
+    command = programs / "bpe"
+    for line, message in (
+        (f"{sys.executable} -m bpe encode -t {tokenizer_file} - <&-", "stdin is closed"),
+        (f"{command} encode -t {tokenizer_file} - < /dev/zero", "it is a device"),
+        (f"{command} encode -t {tokenizer_file} /dev/zero", "it is a device"),
+        (f"{command} evaluate {text_file} {tokenizer_file} --morphemes /dev/zero", "it is a device"),
     ):
-        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
         assert message in done.stderr
 

@@ -7,7 +7,6 @@ import pickle
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -189,10 +188,10 @@ def test_a_change_of_an_added_file_is_found(tmp_path, tokenizer):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_standard_input_is_added_each_time(tmp_path, tokenizer):
+def test_standard_input_is_added_each_time(tmp_path, tokenizer, programs):
     """It has another text each time, so the same command is no repetition."""
     tokenizer.save(tmp_path / "tok.json")
-    argv = [sys.executable, "-m", "bpe", "encode", "-", "-t", str(tmp_path / "tok.json"), "-o", str(tmp_path / "out")]
+    argv = [programs / "bpe", "encode", "-", "-t", tmp_path / "tok.json", "-o", tmp_path / "out"]
     for text in ("low", "newest"):
         subprocess.run([*argv, "--format", "native", "--extend", "--quiet"], input=text.encode(), check=True)
     assert [tokenizer.decode(ids) for ids in read_rows(tmp_path / "out")] == ["low", "newest"]

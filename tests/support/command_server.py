@@ -7,6 +7,8 @@ standard streams to the server, which forks; the child runs the command with the
     with CommandServer(folder / "socket") as server:
         server.write_client(folder / "bin" / "bpe")
 
+`run` does without a shell and such a program, which take longer than most commands.
+
 The tests of the command as a process of its own start one (`cli/test_cli_status.py`).
 """
 
@@ -20,6 +22,8 @@ import select
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -57,6 +61,17 @@ class CommandServer:
         """Write the program `bpe`."""
         path.write_text(CLIENT.format(python=sys.executable, path=str(self.path)))
         path.chmod(0o755)
+
+    def run(self, arguments: list[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+        """Run a command with nothing to read: its status, and what it printed on both streams."""
+        request = json.dumps([arguments, str(folder), dict(environment)]).encode()
+        with tempfile.TemporaryFile() as printed, open(os.devnull) as nothing, socket.socket(socket.AF_UNIX) as server:
+            server.connect(str(self.path))
+            socket.send_fds(server, [b"%9d" % len(request)], [nothing.fileno(), printed.fileno(), printed.fileno()])
+            server.sendall(request)
+            status = int(server.recv(9) or 1)
+            printed.seek(0)
+            return status, printed.read().decode()
 
 
 def load_rooms() -> None:
