@@ -45,7 +45,7 @@ def test_every_kept_int_is_as_any_other() -> None:
 
 
 @given(st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 2 * MOST) | st.integers(0, 300), max_size=40))
-@examples(60)
+@examples(45)
 def test_lists_of_any_ids(ids) -> None:
     array = np.array(ids, dtype=np.uint32)
     assert as_list(array) == ids

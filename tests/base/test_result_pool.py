@@ -48,8 +48,8 @@ def test_results_never_share_memory(spec: bpe.vocab.TokenizerSpec, most: int, th
     choose = random.Random(threads)
     tok, pool = tokenizer(spec, most)
     alive: list[tuple[NDArray[np.uint32], NDArray[np.uint32]]] = []
-    for number in range(16):
-        text, expected = text_of(tok, number, choose.choice([1000, MB, 3 * MB, 9 * MB]))
+    for number in range(12):
+        text, expected = text_of(tok, number, choose.choice([1000, MB, 3 * MB, 7 * MB]))
         ids = tok.encode_batch([text], threads=threads).ids
         assert np.array_equal(ids, expected)
         ids += number  # writes to the result's own memory
@@ -108,8 +108,8 @@ def test_files_use_kept_memory_again(spec: bpe.vocab.TokenizerSpec, threads: int
 
 
 def test_results_outlive_their_tokenizer(spec: bpe.vocab.TokenizerSpec) -> None:
-    tok, pool = tokenizer(spec, 48 * MB)
-    text, expected = text_of(tok, 1, 40 * MB)
+    tok, pool = tokenizer(spec, 24 * MB)
+    text, expected = text_of(tok, 1, 20 * MB)
     tok.encode(text)
     result = tok.encode(text)
     view = result[::2]
@@ -140,7 +140,7 @@ def test_concurrent_calls_do_not_share_results(spec: bpe.vocab.TokenizerSpec) ->
 FORKING = """
 import os, numpy as np, bpe
 tok = bpe.train(texts=["low lower lowest"] * 3, num_merges=3)
-text = "low lower\\n" * 600_000
+text = "low lower\\n" * 300_000
 ids = tok.encode(text)
 tok.encode(text)
 assert tok._engine.encoder.pool.max_kept_bytes

@@ -75,7 +75,7 @@ def test_lists_of_int_that_decode_to_the_text(text) -> None:
 
 
 @given(TEXT)
-@examples(15)
+@examples(11)
 def test_round_trips(text) -> None:
     enc = make_small()
     assert enc.decode(enc.encode(text, disallowed_special=())) == text
@@ -84,7 +84,7 @@ def test_round_trips(text) -> None:
 
 
 @given(st.binary(max_size=30))
-@examples(15)
+@examples(11)
 def test_bytes_round_trip(data) -> None:
     enc = make_small()
     assert enc.decode_bytes(enc._encode_bytes(data)) == data
@@ -93,7 +93,7 @@ def test_bytes_round_trip(data) -> None:
 
 
 @given(st.lists(TEXT, max_size=5))
-@examples(18)
+@examples(14)
 def test_batches_are_the_texts_one_by_one(texts) -> None:
     enc = make_small()
     rows = enc.encode_batch(texts, allowed_special="all")
@@ -141,7 +141,7 @@ def test_surrogates_are_replaced_except_for_numpy() -> None:
 
 
 @given(st.text(max_size=20))
-@examples(15)
+@examples(11)
 def test_an_offset_is_the_first_character_with_bytes_of_the_token(text) -> None:
     enc = make_small()
     ids = enc.encode(text, allowed_special="all")

@@ -102,7 +102,7 @@ def test_members() -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @given(text=TEXT)
-@examples(7)
+@examples(5)
 def test_encoding(pattern, text) -> None:
     assert_same(pattern, "encode_ordinary", text)
     assert_same(pattern, "encode_ordinary_batch", [text, "low", text], num_threads=2)
@@ -125,7 +125,7 @@ def test_encoding(pattern, text) -> None:
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k"])
 @given(text=TEXT, tail=st.binary(max_size=4))
-@examples(15)
+@examples(11)
 def test_bytes_and_pieces(pattern, text, tail) -> None:
     data = text.encode("utf-8", "surrogatepass") + tail
     assert_same(pattern, "_encode_bytes", data)
@@ -138,7 +138,7 @@ def test_bytes_and_pieces(pattern, text, tail) -> None:
 
 @pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "gaps"])
 @given(text=TEXT)
-@examples(15)
+@examples(11)
 def test_unstable_tokens(pattern, text) -> None:
     for options in ({"disallowed_special": ()}, {"allowed_special": "all"}, {}):
         a, b = (get_result(partial(enc.encode_with_unstable, text, **options)) for enc in make_pair(pattern))
@@ -146,7 +146,7 @@ def test_unstable_tokens(pattern, text) -> None:
 
 
 @given(ids=st.lists(st.integers(0, 335), max_size=8))
-@examples(15)
+@examples(11)
 def test_decoding(ids) -> None:
     for method in ("decode", "decode_bytes", "decode_tokens_bytes", "decode_with_offsets"):
         assert_same("gpt2", method, ids)
@@ -199,7 +199,7 @@ def test_key_errors_have_the_same_arguments() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=4), max_size=30, unique=True), st.randoms(), st.binary(max_size=20))
-@examples(7)
+@examples(5)
 def test_any_ranks(tokens, random, data) -> None:
     """Ranks with gaps, in any order, of tokens that merging may not reach."""
     all_tokens = [*{*(bytes([byte]) for byte in range(256)), *tokens}]

@@ -71,7 +71,7 @@ def naive_documents(text: str, separator: str | None, per_line: bool) -> list[st
 # Blocks ---------------------------------------------------------------------------------------------------------------
 
 
-@examples(18)
+@examples(14)
 @given(
     text=st.lists(
         st.sampled_from([*"ab\n 1é猫", "aa", " low", "<|end|>", "<|end|>", "<|en", "</s>", "😊b\n", " lower" * 9]),
@@ -461,7 +461,7 @@ def test_utf8_validation_equals_pythons(level: int) -> None:
         set_vector_level(VECTORS)
 
 
-@examples(18)
+@examples(14)
 @given(
     parts=st.lists(st.sampled_from([*PIECES[:5], b"\n", b" ", b"<|end|>", *WRONG]), max_size=40),
     size=st.sampled_from([1, 2, 5, 64]),

@@ -137,7 +137,7 @@ LINE = st.one_of(
 
 
 @example(lines=UNUSUAL, bom=False, size=1000)
-@examples(18)
+@examples(14)
 @given(lines=st.lists(LINE, max_size=8), bom=st.booleans(), size=st.sampled_from([1, 7, 1000]))
 def test_json_lines_equal_the_naive_twin(
     lines: list[bytes], bom: bool, size: int, tmp_path_factory: pytest.TempPathFactory
@@ -209,16 +209,16 @@ def test_blank_lines_take_no_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_a_line_of_100_mb(tmp_path: Path) -> None:
+def test_a_line_of_30_mb(tmp_path: Path) -> None:
     """Time is linear, and memory twice the line: what is read, and its text."""
-    text = "low lower " * 10_000_000
+    text = "low lower " * 3_000_000
     (tmp_path / "a.jsonl").write_bytes(make_jsonl(["before", text, "after"]))
     del text
     tracemalloc.start()
     try:
         with closing(bpe.Sources(tmp_path / "a.jsonl").blocks(None, 1)) as blocks:
-            assert sum(len(block.text) for block in blocks) == 100_000_011
-        assert tracemalloc.get_traced_memory()[1] < 240 << 20
+            assert sum(len(block.text) for block in blocks) == 30_000_011
+        assert tracemalloc.get_traced_memory()[1] < 72 << 20
     finally:
         tracemalloc.stop()
 
@@ -228,7 +228,7 @@ def test_a_line_of_100_mb(tmp_path: Path) -> None:
 CELL = st.text(st.sampled_from('ab,"\t\n\r é猫'), max_size=8)
 
 
-@examples(42)
+@examples(32)
 @given(rows=st.lists(st.tuples(CELL, CELL), max_size=12), tabs=st.booleans(), ends=st.sampled_from(["\n", "\r\n"]),
        bom=st.booleans(), quoting=st.booleans(), size=st.sampled_from([1, 9, 1000]))  # fmt: skip
 def test_delimited_files_equal_the_naive_twin(
@@ -305,7 +305,7 @@ def read_rows_naively(data: bytes, delimiter: str, quoting: str, max_row: int) -
 ROW_PIECES = b'a|\t|,|"|""|\n|\r\n|\r|\xff|\xc3\xa9|","|"\n"|1,a\n|x,"b"\n'.split(b"|")
 
 
-@examples(47)
+@examples(35)
 @given(pieces=st.lists(st.sampled_from(ROW_PIECES), max_size=30), tabs=st.booleans(), bom=st.booleans(),
        quoting=st.sampled_from(["auto", "excel", "none"]), size=st.sampled_from([1, 3, 8, 1000]),
        max_row=st.sampled_from([9, 14, 1000]))  # fmt: skip

@@ -232,7 +232,7 @@ def ended(text: str, separator: str) -> list[str]:
     return found if found[-1] else found[:-1]
 
 
-@examples(36)
+@examples(27)
 @given(
     text=st.text(st.sampled_from("ab|猫"), max_size=40),
     separator=st.sampled_from(["|", "ab", "aa", "||"]),
@@ -459,7 +459,7 @@ def test_missing_packages_are_named(
 # Positions and parts --------------------------------------------------------------------------------------------------
 
 
-@examples(9)
+@examples(7)
 @given(
     files=st.lists(
         st.tuples(
@@ -537,7 +537,7 @@ def test_positions_elsewhere_are_refused(tmp_path: Path) -> None:
             read(given_sources, start=position)
 
 
-@examples(7)
+@examples(5)
 @given(
     files=st.lists(
         st.tuples(

@@ -64,7 +64,7 @@ def naive(
 # Counting -----------------------------------------------------------------------------------------------------------
 
 
-@examples(14)
+@examples(10)
 @given(
     texts=texts_of_atoms,
     pretokenizer=pretokenizers,
@@ -350,7 +350,7 @@ def test_text_over_the_limit(text: str) -> None:
 # Files of counts ------------------------------------------------------------------------------------------------------
 
 
-@examples(18)
+@examples(14)
 @given(
     words=st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(0, 2**50), max_size=10),
     pretokenizer=pretokenizers,

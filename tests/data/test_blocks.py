@@ -148,7 +148,7 @@ def test_arrays_of_a_batch_are_apart() -> None:
 # Batches and states ---------------------------------------------------------------------------------------------------
 
 
-@examples(9)
+@examples(7)
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(1, 5), st.integers(1, 3), st.integers(0, 9), st.booleans())
 def test_every_row_once_per_epoch_whatever_the_ranks(
     n_rows: int, world: int, share: int, epochs: int, seed: int, drop_last: bool
@@ -177,7 +177,7 @@ def test_every_row_once_per_epoch_whatever_the_ranks(
     assert len(ranks[0][-1]["input_ids"]) > 0
 
 
-@examples(9)
+@examples(7)
 @given(st.integers(2, 40), st.integers(0, 9), st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=5))
 def test_resumed_with_other_ranks_the_sequence_is_the_same(n_rows: int, seed: int, runs: list[tuple[int, int]]) -> None:
     """Several runs, each with another number of ranks and another size of batches, read one sequence."""
@@ -199,7 +199,7 @@ def test_resumed_with_other_ranks_the_sequence_is_the_same(n_rows: int, seed: in
     assert got == [int(blocks[divmod(i, n_rows)]["input_ids"][0]) for i in range(len(got))]
 
 
-@examples(15)
+@examples(11)
 @given(st.integers(1, 60), st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.booleans(), st.integers(0, 70))
 def test_workers_together_have_the_batches_of_one(
     n_rows: int, world: int, share: int, workers: int, drop_last: bool, start: int

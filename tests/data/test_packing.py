@@ -108,7 +108,7 @@ documents_of = st.lists(st.integers(0, 12), max_size=14).map(
 )
 
 
-@examples(18)
+@examples(14)
 @given(documents_of, st.data())
 def test_rows_equal_those_of_the_twins(documents: list[list[int]], data: st.DataObject) -> None:
     masks = data.draw(st.none() | st.just([[i % 3 % 2 for i in range(len(d))] for d in documents]))

@@ -54,7 +54,7 @@ documents = st.lists(
 
 
 @pytest.mark.parametrize("format_name", SHARD_FORMATS)
-@examples(11)
+@examples(8)
 @given(docs=documents, size=st.one_of(st.none(), st.integers(1, 60)), offset=st.sampled_from([0, 65235, 2**31 - 301]))
 def test_documents_are_read_back(tmp_path_factory: Any, format_name: str, docs: Any, size: Any, offset: int) -> None:
     skip_without_arrow(format_name)

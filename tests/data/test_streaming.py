@@ -58,7 +58,7 @@ def rows_of(batches: Any) -> list[Any]:
     return all_rows
 
 
-@examples(12)
+@examples(9)
 @given(
     st.lists(st.sampled_from(TEXTS), max_size=12),
     st.integers(1, 20),

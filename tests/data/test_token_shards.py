@@ -73,7 +73,7 @@ def test_like_lists(tmp_path_factory: Any, format_name: str, docs: Any, size: An
 
 
 @pytest.mark.parametrize("format_name", ["nanogpt", "llmc"])
-@examples(9)
+@examples(7)
 @given(docs=documents, size=st.one_of(st.none(), st.integers(1, 30)))
 def test_documents_by_their_end_of_text(tmp_path_factory: Any, format_name: str, docs: Any, size: Any) -> None:
     folder = tmp_path_factory.mktemp("shards")
@@ -358,7 +358,7 @@ def test_other_processes(method: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("format_name", list(SHARD_FORMATS))
-@examples(9)
+@examples(7)
 @given(docs=documents, max_tokens=st.integers(1, 20), masks=st.booleans())
 def test_batches_of_a_shard(tmp_path_factory: Any, format_name: str, docs: Any, max_tokens: int, masks: bool) -> None:
     if format_name in ("parquet", "arrow"):

@@ -36,7 +36,7 @@ def outcome(decode: Callable[..., Any], *args: Any) -> object:
         return type(error), str(error)
 
 
-@examples(36)
+@examples(27)
 @given(
     ids=st.lists(st.integers(0, 330), max_size=40) | st.lists(IDS, max_size=6),
     kind=st.sampled_from([list, tuple, np.uint32, np.int64, np.uint8, "strided", "read-only"]),
@@ -88,7 +88,7 @@ def test_short_calls_take_all_arguments() -> None:
 # Round trips ----------------------------------------------------------------------------------------------------------
 
 
-@examples(30)
+@examples(22)
 @given(text=st.text(max_size=40) | st.lists(st.sampled_from(list(TEXT))).map("".join))
 def test_text_round_trips(text: str) -> None:
     tok = make_byte_model()
@@ -107,7 +107,7 @@ def test_text_round_trips(text: str) -> None:
     assert tok.decode_batch([ids, ids]) == [text, text]
 
 
-@examples(42)
+@examples(32)
 @given(data=st.binary(max_size=60))
 def test_bytes_round_trip(data: bytes) -> None:
     tok = make_byte_model()
@@ -115,7 +115,7 @@ def test_bytes_round_trip(data: bytes) -> None:
     assert tok.decode(tok.encode(data)) == data.decode("utf-8", "replace")
 
 
-@examples(42)
+@examples(32)
 @given(ids=st.lists(st.integers(0, 316), max_size=20))
 def test_any_ids_decode_to_the_bytes_of_their_tokens(ids: list[int]) -> None:
     """Ids in any order decode to the concatenated bytes of their tokens."""
@@ -240,7 +240,7 @@ def test_a_model_without_marks_loses_white_space() -> None:
 # Incremental decoding -------------------------------------------------------------------------------------------------
 
 
-@examples(24)
+@examples(18)
 @given(ids=st.lists(st.integers(0, 316), max_size=25), cuts=st.lists(st.integers(0, 25), max_size=4))
 def test_incremental_decoding_gives_the_same_text(ids: list[int], cuts: list[int]) -> None:
     tok = make_byte_model()

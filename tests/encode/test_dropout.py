@@ -86,7 +86,7 @@ def naive(tok: bpe.Tokenizer, text: str, p: float, seed: int) -> list[int]:
 def test_dropout_equals_the_naive_twin(kind: str) -> None:
     tok = tokenizer(kind)
 
-    @examples(11)
+    @examples(8)
     @given(
         text=st.text("lowernstd 영화猫ж", max_size=30) | st.sampled_from([TEXT, "a" * 40, "ab<|end|>low<|end|>"]),
         p=st.sampled_from([0.05, 0.1, 0.5, 0.9, 1.0]),

@@ -120,7 +120,7 @@ texts_of_atoms = st.lists(st.sampled_from(ATOMS), max_size=14).map("".join)
 
 
 @each_model
-@examples(7)
+@examples(5)
 @given(text=texts_of_atoms, allowed=st.sampled_from([(), SPECIALS, SPECIALS[:1], SPECIALS[1:]]))
 def test_encoding_equals_the_naive_reference(kind: str, text: str, allowed: tuple[str, ...]) -> None:
     tok = model(kind)
@@ -137,7 +137,7 @@ def test_encoding_equals_the_naive_reference(kind: str, text: str, allowed: tupl
 
 
 @each_model
-@examples(5)
+@examples(4)
 @given(text=texts_of_atoms)
 def test_tokens_are_those_of_the_ids(kind: str, text: str) -> None:
     tok = model(kind)
@@ -190,7 +190,7 @@ def test_large_batches_are_the_same_on_any_number_of_threads(kind: str) -> None:
     assert expected[3].tolist() == naive(kind).encode(texts[3])
 
 
-@examples(30)
+@examples(22)
 @given(
     data=st.binary(max_size=40),
     more=st.lists(st.sampled_from([b"\xff", b"low", b" ", b"\xed\x98\x81", b"\xe3\x81", b"aa", b"\n"])),
@@ -230,7 +230,7 @@ def rank_vocabularies(draw: st.DrawFn) -> dict[bytes, int]:
     return {token: rank for rank, token in enumerate(tokens)}
 
 
-@examples(14)
+@examples(10)
 @given(ranks=rank_vocabularies(), texts=st.lists(st.text("abcd", max_size=25), min_size=1, max_size=8))
 def test_any_ranks_follow_tiktokens_rule(tmp_path_factory: Any, ranks: dict[bytes, int], texts: list[str]) -> None:
     tok = bpe.Tokenizer.from_tiktoken(rank_file(tmp_path_factory.mktemp("ranks"), ranks), None)
@@ -238,7 +238,7 @@ def test_any_ranks_follow_tiktokens_rule(tmp_path_factory: Any, ranks: dict[byte
         assert tok.encode(text).tolist() == (reference.tiktoken_encode(text.encode(), ranks) if text else [])
 
 
-@examples(11)
+@examples(8)
 @given(
     words=st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=10, unique=True),
     texts=st.lists(st.text("abc", max_size=30), min_size=1, max_size=8),
@@ -257,7 +257,7 @@ def test_ranks_of_a_trained_vocabulary_encode_like_its_merges(
     assert np.array_equal(tok.merges, trained.merges)
 
 
-@examples(18)
+@examples(14)
 @given(ranks=rank_vocabularies(), text=st.text("abcd \n", max_size=40))
 def test_any_ranks_equal_tiktoken(tmp_path_factory: Any, ranks: dict[bytes, int], text: str) -> None:
     tiktoken = pytest.importorskip("tiktoken")

@@ -158,7 +158,7 @@ def texts_of(merges: list[Merge]) -> st.SearchStrategy[bytes]:
     return st.lists(st.sampled_from(bytes_), max_size=200).map(bytes)
 
 
-@examples(18)
+@examples(14)
 @given(st.data(), st.booleans(), st.booleans())
 def test_any_list_of_merges(data: st.DataObject, ordered: bool, unmerged_words: bool) -> None:
     """Merges in order and out of order, unmerged tokens, short pieces and long ones."""
@@ -174,7 +174,7 @@ def test_any_list_of_merges(data: st.DataObject, ordered: bool, unmerged_words: 
         assert engine.encode(token).tolist() == naive(spec, token)
 
 
-@examples(18)
+@examples(14)
 @given(st.data(), st.sampled_from([0, 3]))
 def test_long_pieces_equal_the_oracle(data: st.DataObject, level: int) -> None:
     """Few letters, so that windows often do not fit together and their last tokens are merged again."""
@@ -226,7 +226,7 @@ def test_long_uneven_pieces_do_not_depend_on_vectors(seed: int) -> None:
     assert [tok.encode(text).tolist() for text in long] == expected
 
 
-@examples(18)
+@examples(14)
 @given(st.data())
 def test_long_pieces_with_tokens_longer_than_a_window(data: st.DataObject) -> None:
     """A heap merges the whole piece instead of windows. Text of few letters precedes the long token."""
@@ -244,7 +244,7 @@ def test_long_pieces_with_tokens_longer_than_a_window(data: st.DataObject) -> No
     assert engine.encode_pretoken(b"\xff" * run) == expected  # starts with an empty output buffer
 
 
-@examples(9)
+@examples(7)
 @given(st.integers(0, 999), st.sampled_from(["byte", "char"]), st.integers(1, 400))
 def test_runs_with_tokens_longer_than_a_row_equal_the_oracle(seed: int, model: Any, longest: int) -> None:
     """Runs of random lengths, or the same one again and again: large windows, equal windows, and passes over runs."""
@@ -367,7 +367,7 @@ def add_word(split: SplitFilter, word: bytes) -> None:
     split.add_words(word, np.array([0, len(word)]), np.array([0]))
 
 
-@examples(42)
+@examples(32)
 @given(
     st.lists(st.text(alphabet=CLOSE, min_size=1, max_size=3), max_size=6),
     st.text(alphabet=CLOSE, max_size=30),

@@ -56,7 +56,7 @@ def test_edited_texts_have_the_ids_of_a_fresh_call(kind: str) -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-@examples(18)
+@examples(14)
 @given(
     data=st.data(),
     start=st.text(st.sampled_from("ab \n<>|end1猫。\u0301\r"), max_size=150),

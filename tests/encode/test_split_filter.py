@@ -55,7 +55,7 @@ def crosses(token: bytes, left: bytes, right: bytes) -> bool:
     )
 
 
-@examples(42)
+@examples(32)
 @given(text=st.text("一大学的日本語猫龥가한국어를", max_size=30))
 def test_split_points_are_a_subset_of_the_naive_ones(text: str) -> None:
     """The filter hashes character pairs, so it misses some split points, but never adds one."""
@@ -74,7 +74,7 @@ def test_split_points_are_a_subset_of_the_naive_ones(text: str) -> None:
 def test_ids_do_not_change_at_a_split_point(pretokenizer: str | None) -> None:
     engine = make_engine(pretokenizer)
 
-    @examples(18)
+    @examples(14)
     @given(text=st.text(CHARACTERS, max_size=25), more=st.text(CHARACTERS, max_size=5), low=st.integers(0, 20))
     def check(text: str, more: str, low: int) -> None:
         data, after = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")

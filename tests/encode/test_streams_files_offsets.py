@@ -138,7 +138,7 @@ def joined(arrays: Iterator[Any]) -> list[int]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("small_pieces")
 def test_streams_split_anywhere_give_the_same_ids(kind: str) -> None:
-    @examples(7)
+    @examples(5)
     @given(text=texts, cuts=st.lists(st.integers(0, 200), max_size=8), allowed=st.sampled_from(["all", ()]))
     def check(text: str, cuts: list[int], allowed: Any) -> None:
         tok = tokenizer(kind)
@@ -209,7 +209,7 @@ def test_streams_split_at_cut_after() -> None:
 @pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.usefixtures("small_pieces")
 def test_streams_of_any_bytes_give_the_same_ids(kind: str) -> None:
-    @examples(9)
+    @examples(7)
     @given(parts=st.lists(st.binary(max_size=5) | texts.map(str.encode), max_size=8))
     def check(parts: list[bytes]) -> None:
         tok = tokenizer(kind)
@@ -282,7 +282,7 @@ def test_streams_raise_the_errors_of_encode() -> None:
     assert list(tok.encode_stream(["", b""])) == []
 
 
-@examples(30)
+@examples(22)
 @given(kind=st.sampled_from(NAMES), text=texts, more=texts, low=st.integers(0, 40))
 def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, more: str, low: int) -> None:
     """The two parts have the pretokens of the whole, whatever text follows."""
@@ -296,7 +296,7 @@ def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, mor
         assert pretokenizer.split_bytes(data[:cut]) + pretokenizer.split_bytes(data[cut:] + after) == whole
 
 
-@examples(30)
+@examples(22)
 @given(
     number=st.sampled_from([*(PATTERNS[name].scanner for name in NAMES), METASPACE, SPACE_RUNS]),
     parts=st.lists(
@@ -317,7 +317,7 @@ def test_the_last_split_point_is_found_from_any_distance(number: int, parts: lis
 # Files --------------------------------------------------------------------------------------------------------------
 
 
-@examples(12)
+@examples(9)
 @given(parts=st.lists(texts, max_size=5), end=st.sampled_from(["", "<|end|>", "\n"]))
 def test_files_give_the_ids_of_their_text(tmp_path_factory: Any, parts: list[str], end: str) -> None:
     path = tmp_path_factory.mktemp("files") / "text.txt"
@@ -484,7 +484,7 @@ def test_offsets_enclose_the_tokens(kind: str) -> None:
     check_offsets(tok, TEXT, ())
     check_offsets(tok, f"<|end|>{TEXT}<|end|> zz猫\u0436", "all")
 
-    @examples(9)
+    @examples(7)
     @given(text=texts.map(lambda text: text.encode("utf-8", "replace").decode()), allowed=st.sampled_from(["all", ()]))
     def check(text: str, allowed: Any) -> None:
         check_offsets(tok, text, allowed)
@@ -551,7 +551,7 @@ def test_invalid_arguments_of_offsets_are_refused() -> None:
 # Spans --------------------------------------------------------------------------------------------------------------
 
 
-@examples(18)
+@examples(14)
 @given(spans=st.lists(st.tuples(texts, st.booleans()), max_size=6), kind=st.sampled_from(KINDS))
 def test_spans_give_the_ids_of_their_texts(spans: list[tuple[str, bool]], kind: str) -> None:
     tok = tokenizer(kind)
@@ -589,7 +589,7 @@ def test_invalid_spans_are_refused() -> None:
 def test_truncate_gives_a_prefix_of_the_ids(kind: str) -> None:
     tok = tokenizer(kind)
 
-    @examples(7)
+    @examples(5)
     @given(text=texts, most=st.integers(0, 40), allowed=st.sampled_from(["all", ()]))
     def check(text: str, most: int, allowed: Any) -> None:
         text = text.encode("utf-8", "replace").decode()
@@ -671,7 +671,7 @@ def test_threads_find_documents_across_blocks(separator: str | None, tmp_path: P
                 assert batch.to_list() == expected
 
 
-@examples(25)
+@examples(19)
 @given(
     text=st.text(max_size=30)
     | st.lists(st.sampled_from([*"aé영😊 \n\t'1", " the", "\ud800", "<|end|>", "\0"])).map("".join),

@@ -46,14 +46,14 @@ def recover_merges_naively(tokens: list[bytes]) -> list[list[int]]:
 # Merges -------------------------------------------------------------------------------------------------------------
 
 
-@examples(30)
+@examples(22)
 @given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_merges_of_random_tokens(tokens: list[bytes]) -> None:
     """Bytes may have no token or a worse rank than tokens that contain them; merging does not give some tokens."""
     assert _ranks.RankTable(*flatten_tokens(tokens)).recover_pairs().tolist() == recover_merges_naively(tokens)
 
 
-@examples(18)
+@examples(14)
 @given(
     texts=st.lists(st.text("abc ", max_size=30), min_size=1, max_size=6),
     size=st.integers(257, 330),
@@ -86,7 +86,7 @@ def list_splits_naively(tokens: list[bytes]) -> list[tuple[int, int, int]]:
     ]
 
 
-@examples(30)
+@examples(22)
 @given(tokens=st.lists(st.text("ab", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     """If there are such tokens, every split of a token is a merge with that token's rank, by tiktoken's rule."""
@@ -160,7 +160,7 @@ def test_an_empty_list_of_tokens() -> None:
 # Repeated tokens ----------------------------------------------------------------------------------------------------
 
 
-@examples(60)
+@examples(45)
 @given(tokens=st.lists(st.binary(min_size=1, max_size=10) | st.text("ab", min_size=1, max_size=9).map(str.encode)))
 def test_repeated_tokens_are_detected(tokens: list[bytes]) -> None:
     assert _ranks.RankTable(*flatten_tokens(tokens)).distinct == (len(set(tokens)) == len(tokens))
@@ -173,7 +173,7 @@ def test_tokens_that_differ_in_zero_bytes_are_different() -> None:
 # Reading ------------------------------------------------------------------------------------------------------------
 
 
-@examples(36)
+@examples(27)
 @given(ranks=st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(0, 2**31 - 1), min_size=1))
 def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
     ordered = dict(zip(ranks, sorted(set(ranks.values())), strict=False))
@@ -196,7 +196,7 @@ def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
     )
 
 
-@examples(60)
+@examples(45)
 @given(
     data=st.lists(
         st.sampled_from([b"YQ==", b"YWI=", b"YWJj", b" ", b"\n", b"0", b"17", b"=", b"Y", b"\r", b"-", b"\xff"])
@@ -241,7 +241,7 @@ def test_the_kernel_leaves_unusual_lines_to_python(data: bytes) -> None:
 # The vocabulary of a rank file --------------------------------------------------------------------------------------
 
 
-@examples(42)
+@examples(32)
 @given(
     numbers=st.lists(st.integers(0, 60), unique=True, max_size=20).map(sorted),
     special=st.dictionaries(st.integers(0, 70), st.binary(min_size=1, max_size=3), max_size=5),
@@ -269,7 +269,7 @@ def test_special_tokens_between_ranks(tmp_path: Any) -> None:
     assert tok.merges.tolist() == [[0, 1]]
 
 
-@examples(18)
+@examples(14)
 @given(
     tokens=st.lists(st.text("abc", min_size=2, max_size=6).map(str.encode), unique=True, max_size=20),
     text=st.text("abc "),

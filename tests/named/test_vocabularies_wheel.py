@@ -22,7 +22,7 @@ tiktoken: Any = Peer("tiktoken")
 
 PACKAGE_ROOT = Path(bpe.__file__).parents[1]
 BUILD = Path(__file__).resolve().parents[2] / "vocabularies" / "build.py"
-PATTERNS = {"r50k": reference.GPT2, "cl100k": reference.CL100K, "o200k": reference.O200K}
+PATTERNS = {"r50k": reference.GPT2, "cl100k": reference.CL100K}
 TEXTS = [
     "Hello, world! It's 12345.",
     "낮말은 새가 듣고\r\n\n  밤말은 쥐가",
@@ -35,7 +35,7 @@ import bpe
 def refuse(*args, **kwargs):
     raise AssertionError("it asks the network")
 urllib.request.urlopen = refuse
-names = [f"{name}_base" for name in ("r50k", "cl100k", "o200k")] + ["gpt2", "o200k_harmony"]
+names = ["r50k_base", "cl100k_base", "gpt2"]
 texts = json.loads(sys.stdin.read())
 print(json.dumps({name: [bpe.get_encoding(name).encode(text).tolist() for text in texts] for name in names}))
 """
@@ -56,7 +56,12 @@ def test_an_installed_wheel_gives_the_ids_of_tiktoken_offline(tmp_path, tiktoken
         pytest.skip("needs pip")
     if not (SHARED / "vocab").exists():
         pytest.skip("the shared vocabularies are not beside this repository (../shared/data/vocab)")
-    built = run(BUILD, SHARED / "vocab", "-o", tmp_path)
+    files = tmp_path / "files"
+    files.mkdir()
+    for name in PATTERNS:  # two of the files, which take less time
+        (path,) = (SHARED / "vocab").glob(f"{name}_base.tiktoken*")
+        (files / path.name).symlink_to(path)
+    built = run(BUILD, files, "-o", tmp_path)
     assert built.returncode == 0, built.stderr
     (wheel,) = tmp_path.glob("*.whl")
     site = tmp_path / "site"
@@ -74,7 +79,6 @@ def test_an_installed_wheel_gives_the_ids_of_tiktoken_offline(tmp_path, tiktoken
         theirs = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=tiktoken_ranks(name), special_tokens={})
         assert ids[f"{name}_base"] == [theirs.encode_ordinary(text) for text in TEXTS]
     assert ids["gpt2"] == ids["r50k_base"]
-    assert ids["o200k_harmony"] == ids["o200k_base"]
 
 
 def test_files_that_are_not_the_published_ones_are_refused(tmp_path) -> None:

@@ -147,14 +147,14 @@ def test_all_short_texts(name: str, alphabet: list[str]) -> None:
             assert_same(name, data)
 
 
-@examples(30)
+@examples(22)
 @given(atoms=st.lists(st.sampled_from(ATOMS), max_size=40), tail=st.binary(max_size=4))
 def test_random_texts(atoms: list[bytes], tail: bytes) -> None:
     for name in NAMES:
         assert_same(name, b"".join(atoms) + tail)
 
 
-@examples(42)
+@examples(32)
 @given(text=st.text(max_size=60), data=st.binary(max_size=60))
 def test_any_text_and_any_bytes(text: str, data: bytes) -> None:
     for name in NAMES:
@@ -271,7 +271,7 @@ def assert_parts_scan_like_the_whole(name: str, data: bytes, size: int) -> None:
     assert [piece for part in parts for piece in part] == whole, (name, size, data, points)
 
 
-@examples(30)
+@examples(22)
 @given(
     atoms=st.lists(st.sampled_from([*ATOMS, b" a", b"a ", b"\n", b"a"]), max_size=60),
     size=st.integers(1, 40),
@@ -313,7 +313,7 @@ def test_empty_text() -> None:
         assert pretokenizer_of(name).split("") == []
 
 
-@examples(42)
+@examples(32)
 @given(text=st.text(alphabet="ab1 \n!é語\u0301'", max_size=40))
 def test_pretokens_lose_only_white_space(text: str) -> None:
     for name in ("gpt2", "cl100k", "o200k"):

@@ -54,7 +54,7 @@ def test_a_tower_of_accents_is_drawn_as_parts():
     assert not is_drawn_whole("a" + "\u0301" * 40)
 
 
-@examples(30)
+@examples(22)
 @given(
     st.lists(
         st.binary(min_size=1, max_size=6) | st.text(min_size=1).map(lambda text: text.encode("utf-8", "replace")),
@@ -71,7 +71,7 @@ def test_no_hidden_character_is_drawn_and_no_token_is_lost(tokens):
             assert set(hidden) <= {"\u200c", "\u200d"} or "\U0001f3f4" in piece.text
 
 
-@examples(18)
+@examples(14)
 @given(st.text(), st.lists(st.integers(0, 40), max_size=6))
 def test_text_of_whole_clusters_is_unchanged(text, cuts):
     clusters = [cluster for cluster in regex.findall(r"\X", text) if is_drawn_whole(cluster)]

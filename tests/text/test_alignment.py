@@ -53,7 +53,7 @@ texts = letters.map("".join) | st.text(max_size=12)
 
 @pytest.mark.parametrize("normalizer", [*FORMS, *OTHERS], ids=repr)
 def test_aligned_text_equals_the_normalized_text(normalizer: Normalizer) -> None:
-    @examples(9)
+    @examples(7)
     @given(texts)
     @example("e\u0323\u0301\u0302o\u0302\u0323")
     @example("&notit;&#59;&amp;amp;lt;&x")
@@ -73,7 +73,7 @@ def test_source_spans_of_unicode_forms_are_minimal(normalizer: Normalizer) -> No
     def pieces(text: str) -> Counter[str]:
         return Counter(NFKD()(text))
 
-    @examples(15)
+    @examples(11)
     @given(texts)
     def check(text: str) -> None:
         alignment = normalizer.align(text)
@@ -86,7 +86,7 @@ def test_source_spans_of_unicode_forms_are_minimal(normalizer: Normalizer) -> No
     check()
 
 
-@examples(30)
+@examples(22)
 @given(texts, texts)
 def test_a_text_may_be_split_at_normalization_boundaries(left: str, right: str) -> None:
     if right and is_boundary_before(right[0]):

@@ -94,7 +94,7 @@ def test_cases(normalizer: Normalizer, text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(("normalizer", "form"), [(NFC(), "NFC"), (NFD(), "NFD"), (NFKC(), "NFKC"), (NFKD(), "NFKD")])
-@examples(18)
+@examples(14)
 @given(text=st.text(max_size=20))
 def test_unicode_forms(normalizer: Normalizer, form: str, text: str) -> None:
     assert normalizer(normalizer(text)) == normalizer(text)
@@ -114,7 +114,7 @@ def test_lowercase_maps_each_character_by_itself() -> None:
         assert Lowercase()(f"a{char} ") == f"a{char.lower() if char != 'Σ' else 'σ'} "
 
 
-@examples(18)
+@examples(14)
 @given(text=st.text(alphabet=" \t\n\u3000\u0085ab\x1c\u200b", max_size=12))
 def test_white_space(text: str) -> None:
     spaces = " \t\n\u3000\u0085"
@@ -171,7 +171,7 @@ def test_fix_text_without_ftfy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_normalizer
-@examples(11)
+@examples(8)
 @given(data=st.binary(max_size=12) | st.text(alphabet="Aé\u0301 9가&;\u3000", max_size=8).map(str.encode))
 def test_invalid_utf8_is_unchanged(normalizer: Normalizer, data: bytes) -> None:
     if FixText() == normalizer:

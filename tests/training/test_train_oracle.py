@@ -86,14 +86,14 @@ def char_alphabet(words: dict[str, int], mark: str | None, glued: bool) -> list[
 # Against the oracle ---------------------------------------------------------------------------------------------------
 
 
-@examples(11)
+@examples(8)
 @given(words=corpora(), num_merges=st.integers(0, 40))
 def test_byte_models_equal_the_oracles(words: dict[str, int], num_merges: int) -> None:
     for tie_break in each_tie_break():
         check_byte_model(words, num_merges, tie_break)
 
 
-@examples(11)
+@examples(8)
 @given(
     words=corpora(),
     extra=st.integers(0, 40),
@@ -147,7 +147,7 @@ def test_byte_models_with_options_equal_the_oracles(
 
 
 @pytest.mark.parametrize("glued", [None, False, True], ids=["no mark", "own mark", "glued mark"])
-@examples(5)
+@examples(4)
 @given(
     words=corpora(),
     num_merges=st.integers(0, 40),
@@ -187,7 +187,7 @@ def test_character_models_equal_the_oracles(
         assert_agrees(tok, learned, expected)
 
 
-@examples(9)
+@examples(7)
 @given(words=corpora(("ab", "abc")), data=st.data())
 def test_character_models_with_alphabet_and_unknown_token(words: dict[str, int], data: st.DataObject) -> None:
     """The given symbols come first, in their order; the unknown token has an entry like a special token."""

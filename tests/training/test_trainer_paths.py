@@ -90,7 +90,7 @@ def test_every_path_equals_the_oracle(tie_break: str) -> None:
         assert learned == expected(words, tie_break=tie_break, **options), (switches, words, options)
 
 
-@examples(7)
+@examples(5)
 @given(
     words=st.dictionaries(st.text("abc", min_size=1, max_size=30), st.integers(1, 5), min_size=1, max_size=20),
     switches=st.fixed_dictionaries({name: st.sampled_from(values) for name, values in SWITCHES.items()}),

@@ -69,7 +69,7 @@ def overlapped(tok: bpe.Tokenizer, text: str) -> bool:
     return sum(len(piece) for piece, _ in tok._engine.specials.split(text.encode(), names)) != len(text.encode())
 
 
-@examples(9)
+@examples(7)
 @given(ADDED, st.sampled_from(list(NORMALIZERS)), st.booleans(), st.lists(TEXTS, max_size=5))
 def test_flags_work_as_in_tokenizers(added, normalizer, prefix, texts):
     pretokenizer = bpe.Pretokenizer("gpt2", add_prefix_space=prefix)
@@ -147,7 +147,7 @@ def test_tokenizers_with_other_flags_are_not_equal():
     assert other.without_tokens([0])[0].spec.token_flags == {"<a>": {"lstrip"}}
 
 
-@examples(18)
+@examples(14)
 @given(st.sets(st.text("ab<", min_size=1, max_size=5), min_size=1, max_size=12), st.text("ab<", max_size=30))
 def test_special_tokens_are_found_as_by_a_regular_expression(names, text):
     special = SpecialTokens({name: i for i, name in enumerate(sorted(names))})
@@ -182,7 +182,7 @@ def occurrences(names: list[bytes], text: bytes) -> list[tuple[int, int, int]]:
 LETTERS = st.lists(st.sampled_from([b"a", b"b", b"<", b"\xc3", b"\xa9"]), max_size=5).map(b"".join)
 
 
-@examples(25)
+@examples(19)
 @given(st.sets(LETTERS.filter(bool), max_size=9), st.lists(LETTERS, max_size=60).map(b"".join), st.integers(-1, 120))
 def test_finder_equals_trying_every_name(given, text, at):
     names = sorted(given)

@@ -150,7 +150,7 @@ def test_texts_become_the_tokens_of_a_with_some_joined(
         assert new_unreachable == []
 
 
-@examples(7)
+@examples(5)
 @given(words=corpora(), n_merges=st.integers(0, 30), n_first=st.integers(0, 30))
 def test_a_vocabulary_combined_with_its_own_beginning_is_itself(
     words: dict[str, int], n_merges: int, n_first: int

@@ -47,7 +47,7 @@ def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
 # Truncating and extending ---------------------------------------------------------------------------------------------
 
 
-@examples(5)
+@examples(4)
 @given(words=corpora(), most=st.integers(0, 40), more=st.integers(0, 40))
 def test_truncating_and_extending_equal_training(words: dict[str, int], most: int, more: int) -> None:
     """Truncating gives the same tokenizer as training to that size, and extending gives the larger one again."""
@@ -81,7 +81,7 @@ def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int, mor
         )
 
 
-@examples(9)
+@examples(7)
 @given(words=corpora(), others=corpora(), most=st.integers(0, 20), more=st.integers(0, 20), longest=st.integers(1, 8))
 def test_extending_with_other_counts_equals_the_naive_trainer(
     words: dict[str, int], others: dict[str, int], most: int, more: int, longest: int
@@ -218,7 +218,7 @@ def plain_best(rows: list[list[int]], counts: list[int], refused: set[tuple[int,
     return min(((-count, pair) for pair, count in pairs.items() if pair not in refused), default=None)
 
 
-@examples(15)
+@examples(11)
 @given(tok=any_tokenizers(), words=st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9)))
 def test_extending_merges_the_ids_that_encoding_gives(tok: bpe.Tokenizer, words: dict[str, int]) -> None:
     """Every new merge is of the most frequent pair of adjacent ids, and the longer tokenizer encodes accordingly."""
@@ -520,7 +520,7 @@ def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
     )
 
 
-@examples(9)
+@examples(7)
 @given(spec=vocabularies())
 def test_unreachable_tokens_are_those_that_no_word_encodes_to(spec: TokenizerSpec) -> None:
     """Encodes every word of one letter up to 20 long, of two up to 10, and of two and one unknown up to 7."""
