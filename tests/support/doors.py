@@ -184,7 +184,7 @@ def _make_training_doors(inputs: Inputs) -> dict[str, Door]:
             ),
         ),
         "bpe.train of files": Door(
-            bpe.train, lambda: give(files=[text], num_merges=9, max_memory="1G", progress=False)
+            bpe.train, lambda: give(files=[text], num_merges=9, max_memory="99G", progress=False)
         ),
         "bpe.train of counts": Door(
             bpe.train,
