@@ -103,7 +103,7 @@ class _RowGroup:
         offsets = pa.array(compute_offsets(np.concatenate(self.lengths)))
         lists = []
         for parts, field in zip(self.columns, schema, strict=True):
-            dtype = np.dtype(field.type.value_type.to_pandas_dtype())
+            dtype = np.dtype(str(field.type.value_type))  # to_pandas_dtype needs pandas with pyarrow 25
             empty = np.empty(0, dtype=dtype)
             is_whole = len(parts) == 1 and parts[0].dtype == dtype
             values = parts[0] if is_whole else np.concatenate([empty, *parts], dtype=dtype, casting="unsafe")
