@@ -18,8 +18,8 @@ from bpe.cli.arguments import COMMANDS
 CHECKS = Path(__file__).resolve().parents[1] / "benchmarks" / "checks"
 #: Hostile calls of each door; `check_arguments.py` makes as many as there is time for.
 CALLS = 3
-#: What valid calls raise for want of a network, which has the files of repositories and of OpenAI's encodings.
-WITHOUT_NETWORK: dict[str, type[Exception]] = {
+#: What valid calls raise that name what nobody has published: the tests must not need a network.
+OF_UNKNOWN_NAMES: dict[str, type[Exception]] = {
     "bpe.Tokenizer.from_pretrained": OSError,
     "bpe.get_encoding": ValueError,
     "bpe.encoding_for_model": KeyError,
@@ -111,7 +111,7 @@ def test_valid_calls_raise_only_what_is_listed(
             else:
                 if name.startswith("bpe ") and result != 0:
                     statuses[name] = result
-    expected: dict[str, type[BaseException]] = dict(WITHOUT_NETWORK)
+    expected: dict[str, type[BaseException]] = dict(OF_UNKNOWN_NAMES)
     for package, names in DOORS_OF_PACKAGES.items():
         if importlib.util.find_spec(package) is None:
             expected |= dict.fromkeys(names, ModuleNotFoundError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
+from source_trees import parse, walk_statements
 
 import bpe
 from bpe import _names
@@ -85,6 +87,20 @@ def test_import_loads_no_module_before_it_is_used() -> None:
     }  # fmt: skip
     assert not loaded & {*SLOW, "csv", "hashlib", "json", "pathlib", "bpe.text.normalizers"}
     assert len({name for name in loaded if name.startswith("bpe")}) <= 84
+
+
+def test_base_classes_have_parameters_in_the_oldest_python() -> None:
+    """Python 3.10 refuses those of `logging.StreamHandler[…]`, for one, when a class is made."""
+    parameterized = {"Generic", "Iterator", "Mapping", "Protocol", "Sequence", "dict", "list", "tuple"}
+    bases = {
+        ast.unparse(base.value)
+        for path in PACKAGE.rglob("*.py")
+        for node in walk_statements(parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if isinstance(base, ast.Subscript)
+    }
+    assert bases <= parameterized
 
 
 def test_the_command_line_loads_no_kernel_before_it_is_used() -> None:

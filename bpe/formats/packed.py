@@ -62,7 +62,8 @@ def _unpack_start(data: bytes, size: int) -> bytes:
                 position = min(position + _STEP_BYTES, len(data))
             position -= len(member.unused_data)
             while position < len(data) and not data[position]:
-                position += 1
+                zeros = data[position : position + _STEP_BYTES]
+                position += len(zeros) - len(zeros.lstrip(b"\0"))
     except (EOFError, zlib.error) as error:
         raise FormatError(f"the gzip data is damaged: {error}") from None
     return content.getvalue()
