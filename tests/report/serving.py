@@ -14,7 +14,7 @@ from bpe.report import Playground
 def serve_playground(tokenizers: Mapping[str, bpe.Tokenizer]) -> Iterator[Playground]:
     """A playground on a free port; it has ended after the block."""
     with Playground(tokenizers, port=0) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True)
         thread.start()
         yield server
         server.shutdown()

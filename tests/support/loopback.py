@@ -19,7 +19,7 @@ class SilentHandler:
 def serve(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """Serve in a thread until the block ends; the address of the server."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as listening:
-        thread = threading.Thread(target=listening.serve_forever, daemon=True)
+        thread = threading.Thread(target=lambda: listening.serve_forever(poll_interval=0.01), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{listening.server_port}"
         listening.shutdown()
