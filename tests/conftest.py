@@ -104,7 +104,7 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         patch.chdir(tmp_path_factory.mktemp("empty"))
-        patch.setenv("OPENBLAS_NUM_THREADS", "1")  # else each process that imports NumPy starts threads that wait busily
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")  # else processes that import NumPy start threads, which wait busily
         if package.parent == root:
             patch.setenv("PYTHONPATH", str(root), prepend=os.pathsep)
         yield

@@ -1,22 +1,30 @@
-"""Load damaged files of tokenizers, Parquet and Arrow: each is refused with a FormatError, or works.
+"""Load damaged files of tokenizers and of corpora: each is refused with a FormatError, or works.
 
     python benchmarks/checks/check_damaged.py [COUNT] [SEED]
 
 Damages a small valid file of each format COUNT times (default 2,000): bytes, or values of JSON. A file that loads must
 hold what the damaged file says: its content is read by a naive reader, and its tokenizer must encode and decode, and
-come back equal from tokenizer.json; documents must be those that pyarrow reads. Memory is limited to 2 GB over what the
+come back equal from tokenizer.json; documents must be those that pyarrow, or Python's json, csv, gzip, bz2, lzma and
+zstd, read. Memory is limited to 2 GB over what the
 process has, and each file to 10 seconds.
 """
 
 from __future__ import annotations
 
 import base64
+import bz2
+import csv
+import gzip
+import importlib
 import importlib.util
+import io
 import json
+import lzma
 import random
 import resource
 import signal
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +39,8 @@ from bpe.text.letters import spell_token_in_letters
 TEXTS = ("low lower lowest newer newest", "naïve café 12\n\t", "<|end|> \x00 abab", "")
 #: The most seconds for one file, and the most memory for all.
 SECONDS, MEMORY = 10, 2 << 30
+#: Ends the documents of a text.
+SEPARATOR = "\n--\n"
 #: The name of the interface of `tokenizers` among the formats.
 COMPAT = "compat"
 HERE = Path(__file__).resolve().parent
@@ -89,10 +99,37 @@ def make_originals() -> dict[str, dict[str, bytes]]:
             tokenizer.save(target, format=format_name)
             files_by_format[format_name] = {path.name: path.read_bytes() for path in folder.iterdir()}
     files_by_format[COMPAT] = {"tokenizer.json": files_by_format["huggingface"]["tokenizer.json"]}
-    return files_by_format | make_corpora()
+    return files_by_format | make_text_corpora() | make_column_corpora()
 
 
-def make_corpora() -> dict[str, dict[str, bytes]]:
+def make_text_corpora() -> dict[str, dict[str, bytes]]:
+    """Make files of text, records and rows, as they are and compressed in two members: format → name → content."""
+    rows = io.StringIO(newline="")
+    csv.writer(rows).writerows([["id", "text"], *enumerate(TEXTS * 4)])
+    lines = [
+        json.dumps({"id": index, "text": text}, ensure_ascii=index % 2 == 0) for index, text in enumerate(TEXTS * 4)
+    ]
+    plain = {"jsonl": "\n".join(lines), "csv": rows.getvalue(), "txt": SEPARATOR.join(TEXTS * 4)}
+    corpora = {kind: {f"x.{kind}": text.encode()} for kind, text in plain.items()}
+    for kind, text in plain.items():
+        data = text.encode()
+        for ending, (compress, _) in list_codecs().items():
+            members = compress(data[:200]) + compress(data[200:])
+            corpora[f"{kind}.{ending}"] = {f"x.{kind}.{ending}": members}
+    return corpora
+
+
+def list_codecs() -> dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]]:
+    """List how Python compresses and decompresses files, by their ending."""
+    codecs: dict[str, Any] = {"gz": (gzip.compress, gzip.decompress), "bz2": (bz2.compress, bz2.decompress)}
+    codecs["xz"] = (lzma.compress, lzma.decompress)
+    with suppress(ImportError):
+        zstd = importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+        codecs["zst"] = (zstd.compress, zstd.decompress)
+    return codecs
+
+
+def make_column_corpora() -> dict[str, dict[str, bytes]]:
     """Make Parquet and Arrow files, where pyarrow is: format → name → content."""
     try:
         import pyarrow as pa
@@ -226,7 +263,28 @@ def check_compat(path: Path) -> bool:
     return True
 
 
-def check_corpus(path: Path) -> bool:
+def check_text_corpus(path: Path) -> bool:
+    """Read the documents of a damaged file; they are those that Python's modules read."""
+    _, kind, *endings = path.name.split(".")
+    how: dict[str, Any] = {"encoding_errors": "bytes", "separator": SEPARATOR} if kind == "txt" else {}
+    documents = list(bpe.Sources(path, **how).documents())
+    data = path.read_bytes()
+    for ending in endings:
+        data = list_codecs()[ending][1](data)
+    if kind == "txt":
+        expected = data.split(SEPARATOR.encode())
+    elif kind == "jsonl":
+        lines = [line for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip(b" \t\r")]
+        texts = [json.loads(line.decode())["text"] for line in lines]
+        expected = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() for text in texts]
+    else:
+        text = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1")  # the other column may have any bytes
+        expected = [row["text"].encode("latin-1") for row in csv.DictReader(io.StringIO(text, newline=""), strict=True)]
+    assert documents == expected, (path, data)
+    return True
+
+
+def check_column_corpus(path: Path) -> bool:
     """Read the documents of a damaged file; they are those that pyarrow reads, each null an error."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -261,7 +319,9 @@ def check_file(rng: random.Random, format_name: str, files: dict[str, bytes], fo
         if format_name == COMPAT:
             return check_compat(path)
         if path.suffix in (".parquet", ".arrow"):
-            return check_corpus(path)
+            return check_column_corpus(path)
+        if path.name.startswith("x."):
+            return check_text_corpus(path)
         tok = bpe.Tokenizer.load(path, format=format_name)
     except (bpe.FormatError, FileNotFoundError):
         return False

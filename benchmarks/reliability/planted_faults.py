@@ -153,6 +153,18 @@ FAULTS: dict[str, Fault] = {
         "        if np.any(ids[1:] == ids[:-1]):\n            raise NeedsParserError\n",
         "",
     ),
+    "compressed text may end early": Fault(
+        "check_damaged.py 2000",
+        "bpe/corpus/streams.py",
+        "            bytes_read += len(data)\n            if not data:\n",
+        "            bytes_read += len(data)\n            if not data:\n                return\n",
+    ),
+    "rows may have more columns than their header": Fault(
+        "check_damaged.py 2000",
+        "bpe/corpus/_csv_rows.pyx",
+        "return size if end_row(rows) and column == n_columns else -1",
+        "return size if end_row(rows) and column >= n_columns else -1",
+    ),
     "a token of a rank file may be given twice": Fault(
         "check_mutations.py 20000",
         "bpe/formats/tiktoken.py",
