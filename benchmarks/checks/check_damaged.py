@@ -144,10 +144,11 @@ def make_column_corpora() -> dict[str, dict[str, bytes]]:
             out = pa.BufferOutputStream()
             pq.write_table(table, out, row_group_size=20, data_page_size=300, **options)
             corpora[f"parquet {kind}{index}"] = {"x.parquet": out.getvalue().to_pybytes()}
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_file(out, table.schema) as writer:
-            writer.write_table(table, max_chunksize=20)
-        corpora[f"arrow {kind}"] = {"x.arrow": out.getvalue().to_pybytes()}
+        for compression, new in ((None, pa.ipc.new_file), ("zstd", pa.ipc.new_file), ("lz4", pa.ipc.new_stream)):
+            out = pa.BufferOutputStream()
+            with new(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+                writer.write_table(table, max_chunksize=20)
+            corpora[f"arrow {kind} {compression or ''}"] = {"x.arrow": out.getvalue().to_pybytes()}
     return corpora
 
 
@@ -290,7 +291,10 @@ def check_column_corpus(path: Path) -> bool:
     import pyarrow.parquet as pq
 
     documents = list(bpe.Sources(path, encoding_errors="bytes").documents())
-    table = pq.read_table(path, columns=["text"]) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+    if path.suffix == ".parquet":
+        table = pq.read_table(path, columns=["text"])
+    else:
+        table = (pa.ipc.open_file if path.read_bytes().startswith(b"ARROW1") else pa.ipc.open_stream)(path).read_all()
     assert documents == table["text"].cast("binary").to_pylist(), path
     return True
 

@@ -176,6 +176,18 @@ def make_columns(size: int, kind: str, ending: str = ".parquet", **options: Any)
         return path.read_bytes()
 
 
+def make_compressed_arrow(size: int) -> bytes:
+    """Make an Arrow file of one text, compressed, with a hundred times the size."""
+    import pyarrow as pa
+
+    table = pa.table({"text": pa.array(["low " * (25 * size)], pa.large_string())})
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    data: bytes = out.getvalue().to_pybytes()
+    return data
+
+
 def make_zstd(text: bytes) -> bytes:
     """Compress with the largest window."""
     zstd: Any = importlib.import_module("backports.zstd")
@@ -256,15 +268,15 @@ WHOLE: tuple[str, int] = ("base.utf8.max_file_bytes", 45)
 #: The limits of what is unpacked; a text of a corpus, and a word, is held whole, so its unpacked size counts.
 UNPACKED: tuple[str, int, int] = ("formats.packed.max_unpacked", 4, 64 + 320)
 WINDOW: tuple[str, int, int] = ("corpus.streams.max_window_bytes", 4, 64 + 256)
-ONE_TEXT: tuple[str, int, int] = ("the largest text, unpacked", 4, 64 + 4 * 256)
+ONE_TEXT: tuple[str, int, int] = ("corpus.streams.max_unpacked_bytes", 4, 64 + 4 * 256)
 ITEMS: tuple[str, int] = ("formats.gguf.header.max_items", 12)
 JOURNAL: tuple[str, int] = ("data.journal.max_journal_bytes", 45)
-ROW: tuple[str, int] = ("corpus.delimited.MAX_ROW_BYTES", 15)
+ROW: tuple[str, int] = ("corpus.delimited.max_row_bytes", 15)
 #: The limits of Parquet and Arrow: what is read ahead; texts that are decoded at once; a page beside its texts.
 AHEAD: tuple[str, int, int] = ("16 MB of arrays are read ahead", 4, 64 + 32)
 DECODED: tuple[str, int, int] = ("corpus.page_headers.max_decoded_bytes", 4, 64 + 2048)
 PAGE: tuple[str, int, int] = ("corpus.page_headers.max_page_bytes", 4, 64 + 2 * 1024)
-WORDS: tuple[str, int] = ("each word takes up to 150 bytes", 35)
+WORDS: tuple[str, int] = ("count.sealed_files.max_words", 35)
 CASES: dict[str, Case] = {
     # Tokenizers: JSON
     "JSON, nested": Case("tokenizer.json", lambda size: b"[" * size, load),
@@ -448,6 +460,7 @@ CASES: dict[str, Case] = {
     "Arrow, views": Case(
         "x.arrow", lambda size: make_columns(size, "string_view", ".arrow"), count_records, *AHEAD
     ),
+    "Arrow, compressed": Case("x.arrow", make_compressed_arrow, count_records, *DECODED),
 }  # fmt: skip
 
 

@@ -30,8 +30,9 @@ from bpe.corpus.records import Quoting, RecordContext
 from bpe.corpus.streams import open_stream
 from bpe.errors import FormatError, pluralize
 
-#: A row with more bytes is refused, since its last quotation mark is probably missing.
-MAX_ROW_BYTES = 1 << 30
+#: A row with more bytes is refused, since its last quotation mark is probably missing. Set
+#: `bpe.corpus.delimited.max_row_bytes` lower where strangers name the files.
+max_row_bytes = 1 << 30
 #: The characters between fields.
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -60,8 +61,11 @@ class _Lines:
         line = next(self._lines)
         self.n_bytes += len(line)
         self.n_taken += 1
-        if self.n_bytes > MAX_ROW_BYTES:
-            raise csv.Error(f"the row has more than {MAX_ROW_BYTES >> 30} GiB; a quotation mark is probably missing")
+        if self.n_bytes > max_row_bytes:
+            raise csv.Error(
+                f"the row has more than {max_row_bytes} bytes (bpe.corpus.delimited.max_row_bytes); a quotation mark "
+                "is probably missing"
+            )
         return decode_losslessly(line)
 
 
@@ -74,7 +78,7 @@ class Dialect:
 
     def make_kernel(self, *, requires_utf8: bool) -> RowDialect:
         """Make the dialect that the kernel reads rows by."""
-        return RowDialect(self.delimiter, self.quoting != "none", self.may_swallow_rows, requires_utf8, MAX_ROW_BYTES)
+        return RowDialect(self.delimiter, self.quoting != "none", self.may_swallow_rows, requires_utf8, max_row_bytes)
 
     def make_reader(self, lines: _Lines) -> Iterator[list[str]]:
         """Make a reader of the rows of lines."""

@@ -6,6 +6,7 @@ stream (Feather is an Arrow file). A thread reads ahead. Needs pyarrow.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import find_utf8_error
 from bpe.corpus import blocks
+from bpe.corpus.batch_headers import check_batches, check_next_batch
 from bpe.corpus.blocks import Block, find_invalid_document
 from bpe.corpus.documents import Documents, group_by_size, read_arrow_documents
 from bpe.corpus.jsonl import check_unique_column, describe_known_names
@@ -204,13 +206,13 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
             path, _ = _find_column(schema, context)
             options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(path[0])])
             reader = ipc.open_file(source, options=options)
-            batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
+            batches: Iterator[Any] = (reader.get_batch(index) for index in check_batches(source, file.name))
         else:
             schema = ipc.open_stream(source).schema
             path, _ = _find_column(schema, context)
             options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(path[0])])
             source.seek(0)
-            batches = iter(ipc.open_stream(source, options=options))
+            batches = _read_stream(source, options, file)
         row = 0
         for batch_index, batch in enumerate(batches):
             if last is not None and batch_index >= last:
@@ -220,6 +222,19 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
                 array = _unnest(batch.column(0), path[1:])
                 yield from _divide_rows(array, batch_index, array.nbytes, row)
             row += batch.num_rows
+
+
+def _read_stream(source: Any, options: Any, file: SourceFile) -> Iterator[Any]:
+    """Yield the record batches of an Arrow stream, each after a look at its header."""
+    from pyarrow import ipc
+
+    stream = ipc.open_stream(source, options=options)
+    while True:
+        check_next_batch(source, file.name)
+        try:
+            yield stream.read_next_batch()
+        except StopIteration:
+            return
 
 
 def _find_column(schema: Any, context: RecordContext) -> tuple[list[str], bool]:
@@ -373,7 +388,7 @@ def _as_format_errors(file: SourceFile) -> Iterator[None]:
         yield
     except FormatError:
         raise
-    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+    except (pa.ArrowException, OSError, ValueError, NotImplementedError, struct.error) as error:
         raise_if_of_signal_handler(error)
         if isinstance(error, OSError) and error.errno is not None:
             raise

@@ -30,6 +30,9 @@ COMPRESSED_READ_BYTES, DECOMPRESSED_CHUNK_BYTES = 1 << 19, 1 << 19
 #: The most memory for the window of xz or zstd data, whose size the file declares; `zstd --long=31` has 2 GB. Set
 #: `bpe.corpus.streams.max_window_bytes` lower where strangers name the files.
 max_window_bytes = 1 << 31
+#: The most bytes that a compressed file can have unpacked: no limit but the memory for its longest document. Set
+#: `bpe.corpus.streams.max_unpacked_bytes` where strangers name the files.
+max_unpacked_bytes = 1 << 62
 #: The fewest bytes of a compressed file that a thread reads: starting and joining one takes as long as reading them.
 MIN_THREAD_BYTES = 1 << 15
 
@@ -355,14 +358,14 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
     """Yield a compressed file's data in chunks of at most DECOMPRESSED_CHUNK_BYTES, each with the bytes read so far.
 
     Raises:
-        DamagedFileError: for data that is damaged or ends early.
+        DamagedFileError: for data that is damaged or ends early, or has more than `max_unpacked_bytes` unpacked.
         ImportError: if a package for this compression is missing.
         OSError: for a file that cannot be read.
 
     """
     make_decompressor, errors = _FACTORIES[compression](source)
     decompressor: _Decompressor = make_decompressor()
-    bytes_read, data = 0, b""
+    bytes_read, bytes_unpacked, data = 0, 0, b""
     while True:
         if decompressor.eof:
             data = decompressor.unused_data
@@ -403,6 +406,13 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
                 source,
             ) from None
         if decompressed:
+            bytes_unpacked += len(decompressed)
+            if bytes_unpacked > max_unpacked_bytes:
+                raise DamagedFileError(
+                    f"the {compression} data has more than {max_unpacked_bytes} bytes unpacked, the most that is read "
+                    "(bpe.corpus.streams.max_unpacked_bytes); set that higher, or divide the file",
+                    source,
+                )
             yield decompressed, bytes_read
 
 

@@ -20,6 +20,9 @@ from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, pluralize, short_repr
 
+#: The most words that are read: no limit but the memory, some 150 bytes each. Set `bpe.count.sealed_files.max_words`
+#: where strangers name the files.
+max_words = 1 << 62
 #: The dtypes of stored lengths and counts. `pack_arrays` takes the narrowest that holds the largest value.
 _DTYPES = ("|u1", "<u2", "<u4", "<u8")
 #: What a header says of words, and the data.
@@ -109,8 +112,13 @@ def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def read_arrays(data: memoryview, header: Mapping[str, Any]) -> CountedWords:
-    """Read the (blob, offsets, counts) after a file's header; ValueError where they contradict the header."""
+    """Read the (blob, offsets, counts) after a file's header; ValueError for a contradiction, or too many words."""
     words, size = check_int("words", header["words"], 0), check_int("bytes", header["bytes"], 0)
+    if words > max_words:
+        raise ValueError(
+            f"it has {words} words; at most {max_words} are read (bpe.count.sealed_files.max_words); set that higher "
+            "if that is meant"
+        )
     dtypes = [check_choice(name, header[name], _DTYPES) for name in ("lengths", "counts")]
     ends = list(accumulate([*(words * np.dtype(dtype).itemsize for dtype in dtypes), size]))
     if ends[-1] != len(data):

@@ -326,7 +326,7 @@ def test_rows_of_any_bytes_equal_the_naive_twin(
     expected, bad, is_refused = read_rows_naively(data, delimiter, quoting, max_row)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "MAX_READ", size)
-        patch.setattr("bpe.corpus.delimited.MAX_ROW_BYTES", max_row)
+        patch.setattr("bpe.corpus.delimited.max_row_bytes", max_row)
         patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
         skipping = bpe.Sources(path, quoting=quoting, on_error="skip")
         if is_refused:
@@ -426,7 +426,7 @@ def test_the_lines_of_many_bad_rows_are_counted_once(tmp_path: Path) -> None:
 
 
 def test_a_quote_that_is_never_closed_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpe.corpus.delimited.MAX_ROW_BYTES", 1000)
+    monkeypatch.setattr("bpe.corpus.delimited.max_row_bytes", 1000)
     path = tmp_path / "a.csv"
     path.write_bytes(b"text\nlow\n" + b'"never\n' + b"row\n" * 1000)
     with pytest.raises(
@@ -547,6 +547,42 @@ def test_large_pages_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(page_headers, "max_page_bytes", 1000)
     with pytest.raises(FormatError, match=r"a\.parquet: a page of the column has 40\d\d bytes, and at most 1000"):
         read(bpe.Sources(path))
+
+
+@pytest.mark.parametrize(("compression", "version"), [(None, "V4"), (None, "V5"), ("zstd", "V5"), ("lz4", "V5")])
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_large_record_batches_are_refused(
+    kind: str, compression: str | None, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of an Arrow file may have so many bytes unpacked as the limit says, its dictionary too, and no more."""
+    pa = pytest.importorskip("pyarrow")
+    options = pa.ipc.IpcWriteOptions(
+        compression=compression,
+        metadata_version=getattr(pa.ipc.MetadataVersion, version),
+        use_legacy_format=version == "V4",
+    )
+    texts = ["low " * 500, "lower"] * 300
+    for array in (pa.array(texts), pa.array(texts).dictionary_encode()):
+        batch = pa.record_batch({"id": pa.array(range(600)), "text": array})
+        path = tmp_path / "a.arrow"
+        new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+        with new(str(path), batch.schema, options=options) as writer:
+            for _ in range(3):
+                writer.write_batch(batch)
+        columns = [batch.column(0), array.indices if isinstance(array, pa.DictionaryArray) else array]
+        n_bytes = sum(buffer.size for column in columns for buffer in column.buffers() if buffer is not None)
+        if isinstance(array, pa.DictionaryArray):
+            n_bytes = max(n_bytes, sum(buffer.size for buffer in array.dictionary.buffers() if buffer is not None))
+        monkeypatch.setattr(page_headers, "max_decoded_bytes", n_bytes)
+        assert read(bpe.Sources(path)) == texts * 3
+        monkeypatch.setattr(page_headers, "max_decoded_bytes", n_bytes - 1)
+        if compression is None:
+            assert read(bpe.Sources(path)) == texts * 3
+        else:
+            with pytest.raises(
+                FormatError, match=rf"a\.arrow: a record batch has {n_bytes} bytes unpacked, and at most"
+            ):
+                read(bpe.Sources(path))
 
 
 def test_rows_after_page_headers_that_are_not_valid(tmp_path: Path) -> None:

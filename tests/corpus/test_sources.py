@@ -181,6 +181,18 @@ def test_long_zstd_windows(tmp_path: Path) -> None:
     assert read(bpe.Sources(path)) == [text.decode()]
 
 
+def test_what_is_unpacked_has_a_limit_that_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"low lower newest " * 1000
+    for ending, compress in (("gz", gzip.compress), ("xz", lzma.compress)):
+        path = tmp_path / f"a.txt.{ending}"
+        path.write_bytes(compress(text[:100]) + compress(text[100:]))
+        monkeypatch.setattr(streams, "max_unpacked_bytes", len(text))
+        assert read(bpe.Sources(path)) == [text.decode()]
+        monkeypatch.setattr(streams, "max_unpacked_bytes", len(text) - 1)
+        with pytest.raises(bpe.FormatError, match=r"more than 16999 bytes unpacked.*streams\.max_unpacked_bytes"):
+            read(bpe.Sources(path))
+
+
 def test_windows_have_a_limit_that_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "max_window_bytes", 1 << 20)
     options = {zstd.CompressionParameter.window_log: 24, zstd.CompressionParameter.content_size_flag: 0}

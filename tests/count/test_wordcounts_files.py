@@ -362,3 +362,15 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path: Path, monk
         counts.save(path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["a.counts"]
+
+
+def test_words_have_a_limit_that_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.counts"
+    bpe.count_words(texts=["low lower low"]).save(path)
+    monkeypatch.setattr("bpe.count.sealed_files.max_words", 3)
+    n_words = len(bpe.WordCounts.load(path))
+    monkeypatch.setattr("bpe.count.sealed_files.max_words", n_words - 1)
+    with pytest.raises(
+        bpe.FormatError, match=rf"a\.counts.*has {n_words} words; at most .* \(bpe\.count\.sealed_files\."
+    ):
+        bpe.WordCounts.load(path)
