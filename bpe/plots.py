@@ -25,7 +25,7 @@ import numpy as np
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.drawing import draw_tokens
 from bpe.encode.explain import list_merge_steps
-from bpe.errors import pluralize
+from bpe.errors import describe, pluralize
 from bpe.show.views import MergeSteps
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -156,15 +156,19 @@ def get_axes(ax: Axes | None) -> Axes:
 
     Raises:
         ModuleNotFoundError: without matplotlib.
+        TypeError: for what are no axes of matplotlib.
 
     """
-    if ax is not None:
-        return ax
     try:
+        from matplotlib import axes
         from matplotlib import pyplot as plt
     except ModuleNotFoundError:
         raise ModuleNotFoundError("plots need matplotlib: pip install 'bytepair[plot]'") from None
-    return plt.subplots(layout="constrained")[1]
+    if ax is None:
+        return plt.subplots(layout="constrained")[1]
+    if not isinstance(ax, axes.Axes):
+        raise TypeError(f"ax is {describe(ax)}; it must be axes of matplotlib, such as plt.subplots()[1]")
+    return ax
 
 
 def plot_bars(

@@ -726,3 +726,11 @@ def test_other_types_are_named(call: Callable[[], object], expected: str) -> Non
 
 def make_small() -> bpe.Tokenizer:
     return bpe.train(texts=["low lower"], vocab_size=258)
+
+
+def test_plots_refuse_what_are_no_axes() -> None:
+    pytest.importorskip("matplotlib")
+    tok = bpe.train(texts=["low lower"], vocab_size=260)
+    for plot in (bpe.plots.plot_lengths, partial(bpe.plots.plot_compression, text="low")):
+        with pytest.raises(TypeError, match=r"ax is b'low', a bytes; it must be axes of matplotlib"):
+            plot(tok, ax=b"low")

@@ -231,6 +231,12 @@ def test_windows_resume_and_copies_agree(tmp_path: Path) -> None:
     assert got == uninterrupted
     with pytest.raises(ValueError, match="the state's fingerprint is"):
         Packed(shards, 7, 3, window=8).batches(2, state=batches.state_dict())
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    for fingerprint in (nested, None, f"a-{'9' * 10_000}"):
+        with pytest.raises(ValueError, match=r"the state's fingerprint is .{,300}, but these rows have"):
+            packed.batches(2, state=batches.state_dict() | {"fingerprint": fingerprint})
     assert repr(packed).endswith(f"length=7, seed=3, strategy='best-fit', {len(packed)} rows)")
 
 

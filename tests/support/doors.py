@@ -388,7 +388,7 @@ def _make_data_doors(inputs: Inputs) -> dict[str, Door]:
     packed = Packed(shards, length=16)
     mixture = Mixture([blocks, blocks], [1, 2])
     encoder = StreamingEncoder(TEXTS, tok, length=8, threads=1)
-    sampler = RowSampler(blocks, 2)
+    sampler, changed_sampler = RowSampler(blocks, 2), RowSampler(blocks, 2)
     numbers = np.arange(3)
     rows = [blocks[0], blocks[1]]
     doors = {
@@ -426,8 +426,8 @@ def _make_data_doors(inputs: Inputs) -> dict[str, Door]:
         "StreamingEncoder.batches": Door(encoder.batches, lambda: give(2, rank=0, world=1)),
         "RowSampler": Door(RowSampler, lambda: give(blocks, 2, rank=0, world=1)),
         "RowSampler.state_dict": Door(sampler.state_dict, lambda: give(0)),
-        "RowSampler.load_state_dict": Door(sampler.load_state_dict, lambda: give(sampler.state_dict(0))),
-        "RowSampler.set_epoch": Door(sampler.set_epoch, lambda: give(0)),
+        "RowSampler.load_state_dict": Door(changed_sampler.load_state_dict, lambda: give(sampler.state_dict(0))),
+        "RowSampler.set_epoch": Door(changed_sampler.set_epoch, lambda: give(0)),
         "torch_batches": Door(torch_batches, lambda: give(blocks, 2)),
         "torch_collate": Door(torch_collate, lambda: give(rows)),
         "collate": Door(collate, lambda: give(rows)),
