@@ -84,7 +84,6 @@ def pytest_collection_finish() -> None:
     """Keep what collection made out of all later garbage collections, which take a tenth of the time then."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 50, 50)
 
 
 @pytest.fixture(autouse=True, scope="module")
