@@ -68,6 +68,15 @@ def _unpack(layout: str, data: bytes, position: int) -> int:
     return value
 
 
+def _read(source: Any, start: int, size: int) -> bytes:
+    """Read bytes of a file; struct.error for a start or a size that is outside of it."""
+    if not 0 <= size <= source.size() - start or start < 0:
+        raise struct.error(f"{size} bytes from byte {start} on are not in the file")
+    source.seek(start)
+    data: bytes = source.read(size)
+    return data
+
+
 def check_batches(source: Any, path: str) -> Iterator[int]:
     """Check the record batches of an Arrow file, the dictionaries with the first; yield the index of each one.
 
@@ -80,10 +89,9 @@ def check_batches(source: Any, path: str) -> Iterator[int]:
 
     """
     tail_size = 4 + _MAGIC_BYTES
-    source.seek(source.size() - tail_size)
-    footer_size = _unpack("<i", source.read(tail_size), 0)
-    source.seek(source.size() - tail_size - footer_size)
-    data = source.read(footer_size)
+    tail = source.size() - tail_size
+    footer_size = _unpack("<i", _read(source, tail, tail_size), 0)
+    data = _read(source, tail - footer_size, footer_size)
     footer = _Table(data, _unpack("<I", data, 0))
     for start, _, _ in footer.read_structs(_DICTIONARIES, _BLOCK):
         _check_message(source, start, path)
@@ -108,22 +116,22 @@ def check_next_batch(source: Any, path: str) -> None:
 
 def _check_message(source: Any, start: int, path: str) -> tuple[int, int]:
     """Check a message of a file; return its kind, and where the next begins; 0 for the kind at the end of a stream."""
-    source.seek(start)
-    data = source.read(8)
-    if len(data) < 8:
+    if start == source.size():  # a stream without an end mark
         return 0, start
-    first, second = struct.unpack("<II", data)
-    header_start, header_size = (start + 8, second) if first == _CONTINUATION else (start + 4, first)
+    first = _unpack("<I", _read(source, start, 4), 0)
+    header_start = start + (8 if first == _CONTINUATION else 4)
+    header_size = _unpack("<I", _read(source, header_start - 4, 4), 0)
     if not header_size:
         return 0, start
-    source.seek(header_start)
-    data = source.read(header_size)
+    data = _read(source, header_start, header_size)
     message = _Table(data, _unpack("<I", data, 0))
-    kind, body = message.read(_KIND, "<B"), header_start + header_size
+    kind, body, body_size = message.read(_KIND, "<B"), header_start + header_size, message.read(_BODY_SIZE, "<q")
     if kind in (DICTIONARY_BATCH, RECORD_BATCH):
         batch = message.read_table(_HEADER)
         _check_batch(source, batch if kind == RECORD_BATCH else batch.read_table(_DATA), body, path)
-    return kind, body + message.read(_BODY_SIZE, "<q")
+    if body_size < 0:
+        raise struct.error(f"a message declares {body_size} bytes")
+    return kind, body + body_size
 
 
 def _check_batch(source: Any, batch: _Table, body: int, path: str) -> None:
@@ -132,8 +140,7 @@ def _check_batch(source: Any, batch: _Table, body: int, path: str) -> None:
     n_bytes = 0
     for start, size in batch.read_structs(_BUFFERS, "<qq"):
         if size >= 8:
-            source.seek(body + start)
-            n_bytes += max(_unpack("<q", source.read(8), 0), 0)  # -1: as it is in the file
+            n_bytes += max(_unpack("<q", _read(source, body + start, 8), 0), 0)  # -1: as it is in the file
     if n_bytes > page_headers.max_decoded_bytes:
         raise FormatError(
             f"a record batch has {n_bytes} bytes unpacked, and at most {page_headers.max_decoded_bytes} are unpacked "
