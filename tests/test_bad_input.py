@@ -708,7 +708,7 @@ def test_values_that_are_nested_deeply_are_named_by_their_type() -> None:
         (lambda: Playground(make_small(), 2130706433), "host is 2130706433, an int; it must be a str"),
         (lambda: bpe.data.map_function(make_small()).encode_table(3), "batch is 3, an int; it must be a table"),
         (
-            lambda: compat_tiktoken.Encoding("x", pat_str="x", mergeable_ranks=3, special_tokens={}),
+            lambda: compat_tiktoken.Encoding("x", pat_str="x", mergeable_ranks=3, special_tokens={"": -1}),
             "mergeable_ranks is",
         ),
         (lambda: compat_tiktoken.Encoding("x", pat_str="x", mergeable_ranks={}, special_tokens=3), "special_tokens is"),

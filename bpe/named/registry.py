@@ -213,6 +213,8 @@ def build_encoding(
         OverflowError: for an id that is not from 0 to 2**32 - 1.
 
     """
+    if not isinstance(mergeable_ranks, Mapping):
+        raise TypeError(f"mergeable_ranks is {describe(mergeable_ranks)}; it must map bytes to int")
     try:
         special: dict[str, Any] = check_special_ids(special_tokens)
         spec = from_ranks(mergeable_ranks, parse_pattern(pat_str), special)

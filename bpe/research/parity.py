@@ -163,9 +163,11 @@ def _split_corpus(rule: ParityRule, config: TrainConfig) -> dict[str, tuple[Sour
     mapping: Any = getattr(config, name)
     if not isinstance(mapping, Mapping) or not mapping:
         raise TypeError(f"{name} is {describe(mapping)}; it must map each language to its own {name}")
-    for language in mapping:
+    for language, corpus in mapping.items():
         if not isinstance(language, str):
             raise TypeError(f"{name} has the language {short_repr(language)}; the name of a language must be a str")
+        if corpus is None:
+            raise TypeError(f"{name} of {language!r} is None; it must map each language to its own {name}")
     rule.check_languages(mapping)
     configs = {language: replace(config, **{name: corpus}) for language, corpus in mapping.items()}
     return {

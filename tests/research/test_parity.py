@@ -323,6 +323,7 @@ def test_corpora_without_languages_are_refused() -> None:
         ({"texts": ["text"]}, "texts is .*; it must map each language to its own texts"),
         ({"texts": {}}, "it must map each language"),
         ({"texts": {1: ["text"]}}, "the name of a language must be a str"),
+        ({"counts": {"a": None, "b": bpe.WordCounts()}}, "counts of 'a' is None; it must map each language"),
         ({"texts": {"a": ["text"]}}, "ratios has the languages 'a', 'b', the corpus has 'a'; they must be the same"),
         ({"texts": {"a": ["text"], "b": []}}, "language 'b': the corpus has no words"),
         ({"counts": {"a": bpe.WordCounts("o200k"), "b": bpe.WordCounts()}}, "counts of 'b' in the corpus were made"),
