@@ -11,6 +11,7 @@ from bpe.base.forks import cached_property
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.lists import Span, split_off_lists
 from bpe.formats.huggingface.model import CL100K_FIELD
+from bpe.formats.schema import check_text
 from bpe.vocab.spec import MATCHING_FLAGS, make_flags
 
 _EMPTY_OBJECT = re.compile(rb"\{\s*\}")
@@ -95,11 +96,12 @@ def parse_document(data: bytes) -> tuple[ModelJson, dict[str, Any]]:
     """Divide a tokenizer.json into the model and the other fields.
 
     Raises:
-        FormatError: for text that is not JSON, or has no model of type BPE.
+        FormatError: for text that is not JSON or not Unicode, or has no model of type BPE.
 
     """
     split_file = _try_split_off_lists(data)
     fields = _load_json(data) if split_file is None else split_file[0]
+    check_text(data, fields)
     model = fields.pop("model", None) if isinstance(fields, dict) else None
     if not isinstance(model, dict):
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")

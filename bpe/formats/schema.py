@@ -60,9 +60,16 @@ def parse_json(data: bytes) -> object:
         raise FormatError(f"it is not JSON: {error.msg}; the file may be truncated", where=where) from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"it cannot be read as JSON: {error}; the file must be one JSON object") from None
-    if duplicates or _may_escape_surrogate(data):
+    if duplicates:
         _check_keys_and_text(value)
+    check_text(data, value)
     return value
+
+
+def check_text(data: bytes, value: object) -> None:
+    """Raise FormatError for a string of the parsed JSON with a lone surrogate, which Python's parser accepts."""
+    if _may_escape_surrogate(data):
+        _check_keys_and_text(value)
 
 
 def _may_escape_surrogate(data: bytes) -> bool:

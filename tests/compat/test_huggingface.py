@@ -883,3 +883,22 @@ print("same")
 """
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (process.stdout.strip(), process.stderr) == ("same", "")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("normalizer", {"type": "Prepend", "prepend": "a\ud800"}),
+        ("decoder", {"type": "Replace", "pattern": {"String": "a"}, "content": "a\ud800"}),
+        ("model", {"vocab": {"a\ud800": 0}, "merges": []}),
+        ("model", {"vocab": {"a": 0}, "merges": [["a", "\ud800"]]}),
+        ("model", {"vocab": {"a": 0}, "merges": [], "unk_token": "\ud800"}),
+    ],
+)
+def test_lone_surrogates_in_a_file_are_refused(place: str, value: dict[str, Any]) -> None:
+    """Python's JSON parser accepts them, and what has them cannot be saved."""
+    data = json.dumps({"model": {"vocab": {"a": 0}, "merges": []}, place: value})
+    with pytest.raises(bpe.FormatError, match=rf"{place}.*'a?\\ud800' holds a lone surrogate"):
+        Tokenizer.from_str(data)
+    with pytest.raises(Exception, match="unexpected end of hex escape"):
+        tokenizers.Tokenizer.from_str(data)
