@@ -559,7 +559,7 @@ def test_large_record_batches_are_refused(
     options = pa.ipc.IpcWriteOptions(
         compression=compression,
         metadata_version=getattr(pa.ipc.MetadataVersion, version),
-        use_legacy_format=version == "V4",
+        use_legacy_format=version == "V4" and kind == "stream",  # of such a file, pyarrow 24 reads no single column
     )
     texts = ["low " * 500, "lower"] * 300
     for array in (pa.array(texts), pa.array(texts).dictionary_encode()):

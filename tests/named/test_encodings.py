@@ -389,6 +389,7 @@ def test_no_more_than_the_limit_is_downloaded(server, folder, published, monkeyp
 
 
 def test_the_data_is_that_of_tiktoken(monkeypatch) -> None:
+    pytest.importorskip("tiktoken", minversion="0.14")
     public = pytest.importorskip("tiktoken_ext.openai_public", reason="tiktoken is not installed")
     model = pytest.importorskip("tiktoken.model")
     asked: list[tuple[str, str]] = []

@@ -16,9 +16,9 @@ import boundless as naive
 import numpy as np
 import pytest
 import regex
-import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
+from peers import Peer
 from strategies import SOAK
 
 import bpe
@@ -32,6 +32,8 @@ from bpe.training.config import TrainConfig
 from bpe.training.job import TrainingJob
 from bpe.training.train import train_plain_or_superwords
 from bpe.vocab.spec import TokenizerSpec
+
+tokenizers: Any = Peer("tokenizers")
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

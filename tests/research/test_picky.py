@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import picky as naive
 import pytest
-import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from merge_rules import RecordingVeto, draw_rules, draw_words, make_veto
+from peers import Peer
 from strategies import SOAK, interrupt_at
 
 import bpe
@@ -29,6 +29,8 @@ from bpe.merge.tables import EventList, SymbolTables
 from bpe.text.letters import map_letters_to_bytes
 from bpe.vocab.events import Events
 from bpe.vocab.vocabulary import NO_TOKEN
+
+tokenizers: Any = Peer("tokenizers")
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
