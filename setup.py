@@ -83,7 +83,7 @@ DIRECTIVES = {
 LIGHT = {
     HOOKS[0],
     *(f"bpe.base._{name}" for name in ("cpu", "interrupts", "result_pool", "team", "visitor")),
-    "bpe.corpus._listing",
+    *(f"bpe.corpus._{name}" for name in ("column_chunks", "listing")),
     "bpe.data.formats._mapping",
     "bpe.evaluation._file_tally",
 }

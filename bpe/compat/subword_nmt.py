@@ -237,7 +237,7 @@ class BPE:
                 break
             best_rank, merged_symbols, start = min(candidates)[0], list[str](), 0
             for rank, index in candidates:
-                if rank == best_rank and index >= start:
+                if rank is best_rank and index >= start:  # by identity, so that this ends for a rank of NaN, too
                     merged_symbols += [*symbols[start:index], symbols[index] + symbols[index + 1]]
                     start = index + 2
             symbols = merged_symbols + symbols[start:]

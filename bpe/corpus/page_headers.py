@@ -8,12 +8,14 @@ Source: parquet-format (parquet.thrift).
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from bpe.corpus import thrift
+from bpe.corpus._column_chunks import find_column_chunks
 from bpe.corpus.listing import SourceFile
 from bpe.errors import FormatError
 
@@ -31,6 +33,39 @@ DATA_FIELD, DICTIONARY_FIELD, DATA_V2_FIELD = 5, 7, 8
 _MANY = 1 << 62
 #: Bytes of a header that are read at first, and the most that are.
 _HEADER_BYTES, _MAX_HEADER_BYTES = 512, 1 << 20
+
+
+class ColumnChunk(NamedTuple):
+    """A column in a row group.
+
+    Attributes:
+        dictionary_page: where its dictionary begins in the file; 0 if there is none.
+        data_page: where its first data page begins.
+        packed_size: bytes of its pages in the file.
+        unpacked_size: bytes of its pages without compression.
+
+    """
+
+    dictionary_page: int
+    data_page: int
+    packed_size: int
+    unpacked_size: int
+
+
+def read_column_chunks(raw: BinaryIO, column: int) -> list[ColumnChunk]:
+    """Read where a column is in each row group of a Parquet file, by its footer.
+
+    Raises:
+        ValueError: for a footer that is not valid.
+
+    """
+    end = raw.seek(-8, io.SEEK_END)
+    size = min(int.from_bytes(raw.read(4), "little"), end)
+    raw.seek(end - size)
+    footer = b""
+    while len(footer) < size and (part := raw.read(size - len(footer))):  # which may give fewer bytes at a time
+        footer += part
+    return [ColumnChunk(*row) for row in find_column_chunks(footer, column).tolist()]
 
 
 @dataclass(slots=True)
@@ -54,17 +89,17 @@ class ColumnPages:
 
     Args:
         raw: the bytes of the Parquet file.
-        chunk: the column, a `ColumnChunkMetaData` of pyarrow.
+        chunk: where the column is.
         file: the file. Of a remote one, only the header of the first page is read.
         keeps_dictionary: whether pyarrow gives the texts as indices of a dictionary, which makes none longer.
 
     """
 
-    def __init__(self, raw: BinaryIO, chunk: Any, file: SourceFile, *, keeps_dictionary: bool) -> None:
+    def __init__(self, raw: BinaryIO, chunk: ColumnChunk, file: SourceFile, *, keeps_dictionary: bool) -> None:
         self._raw, self._path, self._only_first = raw, file.name, file.kind != "file"
         self._keeps_dictionary = keeps_dictionary
-        self._start = min(chunk.dictionary_page_offset or chunk.data_page_offset, chunk.data_page_offset)
-        self._end = min(self._start + chunk.total_compressed_size, _MANY)
+        self._start = min(chunk.dictionary_page or chunk.data_page, chunk.data_page)
+        self._end = min(self._start + chunk.packed_size, _MANY)
         self._pages = self._read_pages()
         self._rows = _Rows(0, 0, 0)
 

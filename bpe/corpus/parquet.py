@@ -23,7 +23,7 @@ from bpe.corpus.blocks import Block, find_invalid_document
 from bpe.corpus.documents import Documents, group_by_size, read_arrow_documents
 from bpe.corpus.jsonl import check_unique_column, describe_known_names
 from bpe.corpus.listing import SourceFile, import_extra
-from bpe.corpus.page_headers import ColumnPages
+from bpe.corpus.page_headers import ColumnPages, read_column_chunks
 from bpe.corpus.reading import DamagedFileError
 from bpe.corpus.records import RecordContext
 from bpe.corpus.streams import FileStamps, open_raw, read_ahead, watch_for_changes
@@ -115,14 +115,17 @@ def _read_parquet(context: RecordContext) -> Generator[ColumnRows, None, None]:
     with ExitStack() as stack, _as_format_errors(file):
         parquet_file, raw = _open_parquet(file, stack, context.state.file_stamps)
         path, is_dictionary = _find_column(parquet_file.schema_arrow, context)
-        metadata, column = parquet_file.metadata, _find_leaf(parquet_file, path)
+        metadata = parquet_file.metadata
+        chunks = read_column_chunks(raw, _find_leaf(parquet_file, path))
+        if len(chunks) != metadata.num_row_groups:
+            raise ValueError(f"the footer has {len(chunks)} row groups in place of {metadata.num_row_groups}")
         last = metadata.num_row_groups if last is None else min(last, metadata.num_row_groups)
         row = sum(metadata.row_group(index).num_rows for index in range(min(first, last)))
         n_file_rows, size = max(metadata.num_rows, 1), file.size or 0
         for index in range(first, last):
-            chunk = metadata.row_group(index).column(column)
+            chunk = chunks[index]  # that of `metadata` ends the process if the footer contradicts itself
             pages = ColumnPages(raw, chunk, file, keeps_dictionary=is_dictionary)
-            row_size = chunk.total_uncompressed_size // max(metadata.row_group(index).num_rows, 1) + 1
+            row_size = max(chunk.unpacked_size, 0) // max(metadata.row_group(index).num_rows, 1) + 1
             n_rows = min(max(BATCH_BYTES // row_size, 1), MAX_ROWS)
             for array in _join_small(_read_row_group(parquet_file, index, path, pages, n_rows)):
                 end = row + len(array)

@@ -203,6 +203,7 @@ def from_ranks(
     """
     if not isinstance(ranks, Mapping):
         raise TypeError(f"mergeable_ranks is {describe(ranks)}; it must map bytes to int")
+    ranks = dict(ranks)  # the caller's may change meanwhile
     if not set(map(type, ranks)) <= {bytes}:
         invalid_token = next(token for token in ranks if type(token) is not bytes)
         raise TypeError(f"mergeable_ranks has the token {describe(invalid_token)}; it must map bytes to int")

@@ -139,3 +139,9 @@ def test_invalid_codes_are_refused(codes, message):
         BPE(io.StringIO(codes))
     with pytest.raises(bpe.FormatError, match="line 2: 'a' is not a unit"):
         read_vocabulary(["a 1", "a"], None)
+
+
+def test_a_word_ends_whatever_the_ranks_of_a_changed_pickle_are() -> None:
+    segmenter = BPE(io.StringIO("#version: 0.2\nl o\nlo w</w>\nw e\n"))
+    segmenter._ranks[("l", "o")] = float("nan")  # type: ignore[assignment]
+    assert "".join(segmenter._merge("lowlow", 0)) == "lowlow"

@@ -6,12 +6,12 @@ The naive twin reads whole files with the standard library.
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import tracemalloc
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from strategies import examples
 import bpe
 from bpe.corpus import jsonl as jsonl_module
 from bpe.corpus import page_headers, parquet, reading
+from bpe.corpus._column_chunks import find_column_chunks
 from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.blocks import Position
 from bpe.encode import blocks as encoding
@@ -587,13 +588,14 @@ def test_large_record_batches_are_refused(
 
 def test_rows_after_page_headers_that_are_not_valid(tmp_path: Path) -> None:
     """Nothing is known of them, so they are decoded one by one."""
-    pq = pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("pyarrow.parquet")
     path = write_columns(tmp_path / "a.parquet", ["low", "lower"] * 500, rows=1000)
-    chunk = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    with open(path, "rb") as file:
+        chunk = page_headers.read_column_chunks(file, 1)[0]
     data, source = path.read_bytes(), bpe.Sources(path).files[0]
     for content, count in (
         (data, 300),
-        (data[: chunk.data_page_offset + 3], 1),
+        (data[: chunk.data_page + 3], 1),
         (b"\xff" * len(data), 1),
         (b"\x1c" * 5000, 1),  # nested too deeply
         (b"\x19\xf2" + b"\xff" * 9 + b"\1" + data, 1),  # a list that declares too much
@@ -603,9 +605,65 @@ def test_rows_after_page_headers_that_are_not_valid(tmp_path: Path) -> None:
         assert [pages.take_rows(300) for _ in range(3)] == [count] * 3
     assert [pages.take_rows(300, 1) for _ in range(3)] == [1] * 3
     for start, size in ((-5, 99), (1 << 62, 1 << 62), (4, 0)):
-        forged = SimpleNamespace(data_page_offset=start, dictionary_page_offset=None, total_compressed_size=size)
+        forged = page_headers.ColumnChunk(0, start, size, size)
         pages = page_headers.ColumnPages(io.BytesIO(data), forged, source, keeps_dictionary=False)
         assert pages.take_rows(300) == 1
+
+
+def test_columns_are_where_pyarrow_finds_them(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [
+        {"text": "low " * (number % 9), "meta": {"id": number, "tags": ["a", "é"][: number % 3]}}
+        for number in range(500)
+    ]
+    table = pa.Table.from_pylist(rows)
+    for options in (
+        {},
+        {"compression": "zstd", "write_page_index": True},
+        {"use_dictionary": False, "write_statistics": False},
+    ):
+        pq.write_table(table, tmp_path / "a.parquet", row_group_size=90, **options)
+        metadata = pq.ParquetFile(tmp_path / "a.parquet").metadata
+        for column in range(metadata.num_columns):
+            with open(tmp_path / "a.parquet", "rb") as file:
+                found = page_headers.read_column_chunks(file, column)
+            expected = [metadata.row_group(index).column(column) for index in range(metadata.num_row_groups)]
+            assert found == [
+                (
+                    chunk.dictionary_page_offset or 0,
+                    chunk.data_page_offset,
+                    chunk.total_compressed_size,
+                    chunk.total_uncompressed_size,
+                )
+                for chunk in expected
+            ]
+
+
+def test_footers_that_are_damaged_are_refused_or_read(tmp_path: Path) -> None:
+    """pyarrow would end the process over a column's sizes that contradict each other."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    path, texts = tmp_path / "a.parquet", ["low", "lower", ""] * 5
+    pq.write_table(importlib.import_module("pyarrow").table({"text": texts}), path, use_dictionary=False)
+    data = path.read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    footer, read_counts = data[-8 - size : -8], {"same": 0, "other": 0, "refused": 0}
+    for position in range(size):
+        damaged = bytearray(data)
+        damaged[len(data) - 8 - size + position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        try:
+            documents = list(bpe.Sources(path).documents())
+            read_counts["same" if documents == [text.encode() for text in texts] else "other"] += 1
+        except FormatError:
+            read_counts["refused"] += 1
+    assert read_counts["same"] > 100 < read_counts["refused"]
+    for end in range(size):
+        with pytest.raises(ValueError, match="the footer is"):
+            find_column_chunks(footer[:end], 0)
+    nested = b"\x1c" * 70 + bytes(70)  # structs in structs
+    for content in (nested, b"\x49\xfc" + b"\xff" * 9 + b"\1", footer + b"\0", b"\x1f\0"):
+        with pytest.raises(ValueError, match="the footer is"):
+            find_column_chunks(content, 0)
 
 
 def test_null_entries_of_a_dictionary_are_nulls(tmp_path: Path) -> None:

@@ -1,0 +1,6 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._buffers import Buffer
+
+def find_column_chunks(footer: Buffer, column: int) -> NDArray[np.int64]: ...
