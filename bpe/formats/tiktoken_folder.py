@@ -80,10 +80,10 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
     with with_path(None, CONFIG_JSON):
         if not read_field(config, "", "ignore_merges", bool, True):
             spec = replace(spec, ignore_merges=False, unmerged=None)
-        spec = replace(spec, token_flags=dict.fromkeys(ordinary_names, frozenset({"ordinary"})))
         if pattern is None:
             spec = _add_class_tokens(spec, class_name, special_ids)
-        return replace(spec, roles=read_roles(config, spec.special_tokens, {}))
+        flags = {name: frozenset({"ordinary"}) for name in ordinary_names if name in spec.special_tokens}
+        return replace(spec, token_flags=flags, roles=read_roles(config, spec.special_tokens, {}))
 
 
 def _add_class_tokens(spec: TokenizerSpec, class_name: str | None, special_ids: dict[str, int]) -> TokenizerSpec:

@@ -464,6 +464,9 @@ def _check_names(spec: TokenizerSpec) -> None:
             f"special_tokens, template or clip has the id {short_repr(unknown_ids[0])}, which is not in the "
             "vocabulary; add a token with that id"
         )
+    for name in spec.token_flags:
+        if name not in spec.special_tokens:
+            raise ValueError(f"token_flags has {short_repr(name)}, which is no special token; add it, or leave it out")
     for role, token in spec.roles.items():
         check_choice("role", role, ROLES)
         if token not in spec.special_tokens:

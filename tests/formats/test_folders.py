@@ -10,6 +10,7 @@ import gzip
 import json
 import logging
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,17 @@ def test_kimis_pattern_is_taken_for_its_repositories_alone(auto_map: Any, known:
     rule = "the pattern of the class TikTokenTokenizer is known only for tokenization_kimi and tokenization_moonshot"
     with pytest.raises(bpe.FormatError, match=f"auto_map: .*{rule}: write the pattern to the field pat_str"):
         bpe.Tokenizer.load(folder)
+
+
+def test_tokens_outside_of_kimis_special_ids_are_no_tokens(tmp_path: Path) -> None:
+    """As in Kimi's code. A flag of such a token was kept, and a text with its name ended in an OverflowError."""
+    config = {"tokenizer_class": "TikTokenTokenizer", "added_tokens_decoder": {"0": make_token("<x>", special=False)}}
+    folder = write_folder(tmp_path / "one", {"tiktoken.model": RANKS, "tokenizer_config.json": config})
+    tok = bpe.Tokenizer.load(folder)
+    assert "<x>" not in tok.special_tokens
+    assert tok.decode(tok.encode("a<x>b")) == "a<x>b"
+    with pytest.raises(ValueError, match="token_flags has '<x>', which is no special token; add it"):
+        bpe.Tokenizer(replace(tok.spec, token_flags={"<x>": frozenset({"ordinary"})}))
 
 
 def test_tokens_of_kimi_that_are_not_special(tmp_path: Path) -> None:
