@@ -26,7 +26,8 @@ from bpe.base._cpu import get_vector_level, set_vector_level
 from bpe.base.utf8 import find_utf8_error
 from bpe.cli import encoding as cli
 from bpe.cli import main
-from bpe.corpus import contents, parquet, reading, sources, streams
+from bpe.corpus import contents, parquet, reading, sources, streams, thrift
+from bpe.corpus._column_chunks import find_column_chunks
 from bpe.corpus._file_reader import FileReader, may_begin_otherwise
 from bpe.corpus.sources import Sources
 from bpe.encode import blocks as encoding
@@ -711,3 +712,76 @@ def test_sizes_of_reads() -> None:
     assert sizes[0] == sizes[-1] == reading.MIN_READ
     assert max(sizes) == reading.MAX_SHARED_READ
     assert sizes == sorted(sizes[:top]) + sorted(sizes[top:], reverse=True)
+
+
+# Footers of Parquet files ---------------------------------------------------------------------------------------------
+
+
+def make_footer(groups: int, columns: int) -> bytes:
+    """Make a footer as writers do: fields before and after those that are read, and those that a column may lack."""
+    integer = partial(thrift.make_integer, kind=thrift.I64)
+    row_groups: list[Any] = []
+    for group in range(groups):
+        column_list: list[Any] = []
+        for column in range(columns):
+            data: thrift.Struct = {1: thrift.make_integer(6), 3: thrift.make_list(thrift.BINARY, [b"text", b""])}
+            data |= {6: integer(group * 1000), 7: integer(column + 5), 9: integer(1 << 40)}
+            data |= {11: integer(7)} if column % 2 else {}
+            data |= {12: (thrift.STRUCT, {1: (thrift.BINARY, b"low" * 20), 7: (1, None)}), 14: integer(3)}
+            column_list.append({1: (thrift.BINARY, b"a"), 2: integer(4), 3: (thrift.STRUCT, data)})
+        row_groups.append({1: thrift.make_list(thrift.STRUCT, column_list), 2: integer(9), 3: integer(2)})
+    fields: thrift.Struct = {
+        1: thrift.make_integer(2),
+        2: thrift.make_list(thrift.STRUCT, [{4: (thrift.BINARY, b"x")}]),
+    }
+    fields |= {3: integer(8), 4: thrift.make_list(thrift.STRUCT, row_groups), 40: (thrift.BINARY, b"writer")}
+    return thrift.serialize(fields)
+
+
+def find_chunks_naively(footer: bytes, column: int) -> list[list[int]]:
+    """Find them in the footer as a whole."""
+    fields, size = thrift.parse(footer)
+    assert size == len(footer)
+    chunks = []
+    for group in fields[4][1][1] if 4 in fields else []:
+        data = group[1][1][1][column][3][1]
+        stored = (data[field][1] if field in data and data[field][0] == thrift.I64 else 0 for field in (11, 9, 7, 6))
+        chunks.append([value >> 1 ^ -(value & 1) for value in stored])
+    return chunks
+
+
+def test_columns_of_footers_equal_the_naive_twin() -> None:
+    random_, n_found = random.Random(5), 0
+    for groups, columns in ((0, 1), (1, 1), (3, 2), (20, 17)):
+        footer = make_footer(groups, columns)
+        for column in range(columns):
+            assert find_column_chunks(footer, column).tolist() == find_chunks_naively(footer, column)
+        for end in range(0, len(footer), 1 + len(footer) // 500):
+            with pytest.raises(ValueError, match="the footer is"):
+                find_column_chunks(footer[:end], 0)
+        for _ in range(500 if columns < 9 and groups else 0):
+            damaged = bytearray(footer)
+            for _ in range(random_.choice((1, 1, 3))):
+                damaged[random_.randrange(len(footer))] ^= 1 << random_.randrange(8)
+            try:
+                found = find_column_chunks(bytes(damaged), columns - 1).tolist()
+            except ValueError:
+                continue
+            try:
+                naive = find_chunks_naively(bytes(damaged), columns - 1)
+            except (IndexError, KeyError, TypeError, AssertionError):  # no footer of Parquet any more
+                continue
+            n_found += 1
+            assert [[value % 2**64 for value in row] for row in found] == [
+                [value % 2**64 for value in row] for row in naive
+            ]
+    assert n_found > 100
+    for content in (
+        b"\x1c" * 70 + bytes(70),
+        b"\x49\xfc" + b"\xff" * 9 + b"\1",
+        footer + b"\0",
+        b"\x1f\0",
+        b"\x1b\xff",
+    ):
+        with pytest.raises(ValueError, match="the footer is"):
+            find_column_chunks(content, 0)

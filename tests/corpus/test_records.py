@@ -33,7 +33,6 @@ from strategies import examples
 import bpe
 from bpe.corpus import jsonl as jsonl_module
 from bpe.corpus import page_headers, parquet, reading
-from bpe.corpus._column_chunks import find_column_chunks
 from bpe.corpus._json_fields import FieldPath
 from bpe.corpus.blocks import Position
 from bpe.encode import blocks as encoding
@@ -646,7 +645,7 @@ def test_footers_that_are_damaged_are_refused_or_read(tmp_path: Path) -> None:
     pq.write_table(importlib.import_module("pyarrow").table({"text": texts}), path, use_dictionary=False)
     data = path.read_bytes()
     size = int.from_bytes(data[-8:-4], "little")
-    footer, read_counts = data[-8 - size : -8], {"same": 0, "other": 0, "refused": 0}
+    read_counts = {"same": 0, "other": 0, "refused": 0}
     for position in range(size):
         damaged = bytearray(data)
         damaged[len(data) - 8 - size + position] ^= 1 << position % 8
@@ -657,13 +656,6 @@ def test_footers_that_are_damaged_are_refused_or_read(tmp_path: Path) -> None:
         except FormatError:
             read_counts["refused"] += 1
     assert read_counts["same"] > 100 < read_counts["refused"]
-    for end in range(size):
-        with pytest.raises(ValueError, match="the footer is"):
-            find_column_chunks(footer[:end], 0)
-    nested = b"\x1c" * 70 + bytes(70)  # structs in structs
-    for content in (nested, b"\x49\xfc" + b"\xff" * 9 + b"\1", footer + b"\0", b"\x1f\0"):
-        with pytest.raises(ValueError, match="the footer is"):
-            find_column_chunks(content, 0)
 
 
 def test_null_entries_of_a_dictionary_are_nulls(tmp_path: Path) -> None:
