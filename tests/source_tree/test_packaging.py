@@ -97,7 +97,8 @@ def test_a_warning_is_an_error_in_tests_and_none_in_plugins(tmp_path: Path) -> N
     options = ["-c", str(ROOT / "pyproject.toml"), "-n", "0", "-p", "no:cacheprovider", "-p", "pytest_loud"]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(tmp_path / "test_two.py")],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]), "COLUMNS": "300"},
         cwd=tmp_path,
         capture_output=True,
         text=True,
