@@ -83,7 +83,7 @@ DIRECTIVES = {
 LIGHT = {
     HOOKS[0],
     *(f"bpe.base._{name}" for name in ("cpu", "interrupts", "result_pool", "team", "visitor")),
-    *(f"bpe.corpus._{name}" for name in ("column_chunks", "listing")),
+    *(f"bpe.corpus._{name}" for name in ("listing", "parquet_headers")),
     "bpe.data.formats._mapping",
     "bpe.evaluation._file_tally",
 }

@@ -12,8 +12,8 @@ files, in the order in which text meets them:
 - `reading.py` reads other text block by block and cuts at positions that the caller finds; `contents.py` checks the
   first bytes;
 - `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones, `damage.py` damaged
-  files; `page_headers.py`, `_column_chunks.pyx` and `thrift.py` read how much text pages of Parquet can have,
-  `batch_headers.py` how much a record batch of Arrow;
+  files; `page_headers.py` and `_parquet_headers.pyx` read how much text pages of Parquet can have, `batch_headers.py`
+  how much a record batch of Arrow;
 - `blocks.py` divides texts in memory into blocks, and finds the documents of a block; `dropping.py` leaves out some;
 - `documents.py` reads the rows of Arrow arrays as documents, without a copy; `_content_hash.pyx` hashes documents.
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
-from bpe.corpus import thrift
-from bpe.corpus._column_chunks import find_column_chunks
+from bpe.corpus._parquet_headers import find_column_chunks, read_page_header
 from bpe.corpus.listing import SourceFile
 from bpe.errors import FormatError
 
@@ -25,10 +23,9 @@ max_page_bytes = 1 << 30
 #: The most bytes that texts decoded at once can have, whatever the pages hold; a longer text is decoded alone.
 max_decoded_bytes = 1 << 31
 
-#: What parquet.thrift calls the encodings, and the types of pages; and the fields of a page's header for these.
+#: What parquet.thrift calls the encodings, and the types of pages.
 PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 3, 7, 8
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
-DATA_FIELD, DICTIONARY_FIELD, DATA_V2_FIELD = 5, 7, 8
 #: More rows than a row group has, and more bytes.
 _MANY = 1 << 62
 #: Bytes of a header that are read at first, and the most that are.
@@ -131,53 +128,39 @@ class ColumnPages:
     def _read_pages(self) -> Iterator[_Rows]:
         """Yield the rows of each page; after the last, or a header that is not valid, one row after the other."""
         position, dictionary_size = self._start, 0
-        with suppress(IndexError, KeyError, TypeError, RecursionError):
-            while 0 <= position < self._end:
-                header, header_size = self._read_header(position)
-                page_type, page_size, compressed_size = (_get_number(header, field) for field in (1, 2, 3))
-                if page_size > max_page_bytes:
-                    raise FormatError(
-                        f"a page of the column has {page_size} bytes, and at most {max_page_bytes} are read "
-                        "(bpe.corpus.page_headers.max_page_bytes); set that higher, or write the file with smaller "
-                        "pages",
-                        path=self._path,
-                    )
-                position += header_size + compressed_size
-                if page_type == DICTIONARY_PAGE:
-                    dictionary_size = 0 if self._keeps_dictionary else page_size
-                    if self._only_first:
-                        yield _Rows(_MANY, 0, dictionary_size)
-                elif page_type in (DATA_PAGE, DATA_PAGE_V2):
-                    field, encoding_field = (DATA_FIELD, 2) if page_type == DATA_PAGE else (DATA_V2_FIELD, 4)
-                    data_header = header[field][1]
-                    longest_texts = {
-                        PLAIN_DICTIONARY: dictionary_size,
-                        RLE_DICTIONARY: dictionary_size,
-                        DELTA_BYTE_ARRAY: page_size,
-                    }
-                    longest_text = longest_texts.get(_get_number(data_header, encoding_field), 0)
-                    count = _MANY if self._only_first else _get_number(data_header, 1)
-                    yield _Rows(count, page_size, longest_text)
+        while 0 <= position < self._end and (header := self._read_header(position)) is not None:
+            page_type, page_size, packed_size, n_values, encoding, header_size = header
+            if page_size > max_page_bytes:
+                raise FormatError(
+                    f"a page of the column has {page_size} bytes, and at most {max_page_bytes} are read "
+                    "(bpe.corpus.page_headers.max_page_bytes); set that higher, or write the file with smaller pages",
+                    path=self._path,
+                )
+            is_data = page_type in (DATA_PAGE, DATA_PAGE_V2)
+            if min(page_size, packed_size) < 0 or (is_data and min(n_values, encoding) < 0):
+                break
+            position += header_size + packed_size
+            if page_type == DICTIONARY_PAGE:
+                dictionary_size = 0 if self._keeps_dictionary else page_size
+                if self._only_first:
+                    yield _Rows(_MANY, 0, dictionary_size)
+            elif is_data:
+                longest_texts = {
+                    PLAIN_DICTIONARY: dictionary_size,
+                    RLE_DICTIONARY: dictionary_size,
+                    DELTA_BYTE_ARRAY: page_size,
+                }
+                yield _Rows(_MANY if self._only_first else n_values, page_size, longest_texts.get(encoding, 0))
         while True:
             yield _Rows(1, 0, max_decoded_bytes)
 
-    def _read_header(self, position: int) -> tuple[thrift.Struct, int]:
-        """Read the header of a page, and the number of its bytes; IndexError if it is not valid."""
+    def _read_header(self, position: int) -> tuple[int, int, int, int, int, int] | None:
+        """Read the header of a page, as `read_page_header` does; None if it is not valid."""
         size = _HEADER_BYTES
         while True:
             self._raw.seek(position)
             data = self._raw.read(size)
-            try:
-                return thrift.parse(data)
-            except IndexError:  # statistics may make it long
-                if len(data) < size or size >= _MAX_HEADER_BYTES:
-                    raise
-            size *= 8
-
-
-def _get_number(struct: thrift.Struct, field: int) -> int:
-    """Get an integer of 0 or more; TypeError for another value."""
-    value = struct[field][1]
-    if not isinstance(value, int) or value & 1:
-        raise TypeError(f"field {field} is {value!r}; it must be an integer of 0 or more")
-    return value >> 1
+            header = read_page_header(data)
+            if header is not None or len(data) < size or size >= _MAX_HEADER_BYTES:
+                return header
+            size *= 8  # statistics may make it long

@@ -10,6 +10,7 @@ import os
 import random
 import re
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,11 @@ from bpe.base._cpu import get_vector_level, set_vector_level
 from bpe.base.utf8 import find_utf8_error
 from bpe.cli import encoding as cli
 from bpe.cli import main
-from bpe.corpus import contents, parquet, reading, sources, streams, thrift
-from bpe.corpus._column_chunks import find_column_chunks
+from bpe.corpus import contents, parquet, reading, sources, streams
 from bpe.corpus._file_reader import FileReader, may_begin_otherwise
+from bpe.corpus._parquet_headers import find_column_chunks, read_page_header
 from bpe.corpus.sources import Sources
+from bpe.data.formats import thrift
 from bpe.encode import blocks as encoding
 from bpe.formats import id_files
 
@@ -785,3 +787,50 @@ def test_columns_of_footers_equal_the_naive_twin() -> None:
     ):
         with pytest.raises(ValueError, match="the footer is"):
             find_column_chunks(content, 0)
+
+
+def read_header_naively(data: bytes) -> list[int]:
+    """Read the header of a page as a whole: its numbers, -1 for what it lacks, and its size."""
+    fields, size = thrift.parse(data)
+
+    def get(struct: thrift.Struct, number: int) -> int:
+        kind, value = struct.get(number, (0, -1))
+        return value >> 1 ^ -(value & 1) if kind == thrift.I32 else -1
+
+    numbers = [get(fields, number) for number in (1, 2, 3)] + [-1, -1]
+    for number, encoding_field in ((5, 2), (8, 4)):
+        if fields.get(number, (0, None))[0] == thrift.STRUCT:
+            numbers[3:] = [get(fields[number][1], 1), get(fields[number][1], encoding_field)]
+    return [*numbers, size]
+
+
+def test_headers_of_pages_equal_the_naive_twin() -> None:
+    random_, n_found = random.Random(6), 0
+    integer = thrift.make_integer
+    statistics: thrift.Struct = {3: thrift.make_integer(4, thrift.I64), 5: (thrift.BINARY, b"low" * 50), 7: (1, None)}
+    for data_field, encoding_field in ((5, 2), (7, 2), (8, 4)):
+        page: thrift.Struct = {1: integer(70), encoding_field: integer(8), 6: (thrift.STRUCT, statistics)}
+        page = dict(sorted(page.items()))
+        fields = {
+            1: integer(3),
+            2: integer(1 << 20),
+            3: integer(900),
+            4: integer(77),
+            data_field: (thrift.STRUCT, page),
+        }
+        header = thrift.serialize(fields)
+        numbers = read_header_naively(header)
+        assert read_page_header(header + b"page") == tuple(numbers)
+        assert numbers[3:] == [*((-1, -1) if data_field == 7 else (70, 8)), len(header)]
+        assert all(read_page_header(header[:end]) is None for end in range(len(header)))
+        for _ in range(1500):
+            damaged = bytearray(header)
+            damaged[random_.randrange(len(header))] ^= 1 << random_.randrange(8)
+            found = read_page_header(bytes(damaged))
+            with suppress(IndexError, TypeError, RecursionError):  # no struct any more
+                naive = read_header_naively(bytes(damaged))
+                n_found += found is not None
+                expected = [value % 2**64 for value in naive]
+                assert found is None or [value % 2**64 for value in found] == expected
+    assert n_found > 1000
+    assert read_page_header(b"\x1c" * 70 + bytes(70)) is None  # structs in structs

@@ -7,7 +7,7 @@ which data meets them:
 - `files.py` temporary files, checksums and the final rename; numbers that are too many for memory; `_file_writer.pyx`
   writes numbers by several threads;
 - `flat.py` (native, nanoGPT, llm.c, datatrove), `megatron.py`, `columns.py` (Parquet and Arrow) and `dolma.py`, the
-  layouts; for Parquet also `parquet_pages.py`, with `_value_ranks.pyx`, and `parquet_footers.py`;
+  layouts; for Parquet also `parquet_pages.py`, with `_value_ranks.pyx`, `parquet_footers.py` and `thrift.py`;
 - `reading.py` open shards: checks of sizes and offsets, documents in batches, and with `_mapping.pyx` memory maps.
 
 Invariants: ids, lengths and counts that a format cannot hold are refused; a shard's files appear complete, and last the

@@ -11,7 +11,8 @@ Source: parquet-format (parquet.thrift).
 from __future__ import annotations
 
 from bpe.corpus.page_headers import PLAIN, RLE, RLE_DICTIONARY
-from bpe.corpus.thrift import (
+from bpe.data.formats.parquet_pages import Column
+from bpe.data.formats.thrift import (
     BINARY,
     I32,
     I64,
@@ -22,7 +23,6 @@ from bpe.corpus.thrift import (
     parse,
     serialize,
 )
-from bpe.data.formats.parquet_pages import Column
 
 MAGIC = b"PAR1"
 #: What parquet.thrift calls INT32 and ZSTD.

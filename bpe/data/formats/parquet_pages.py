@@ -21,21 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.batch import load_pyarrow
-from bpe.corpus.page_headers import (
-    DATA_FIELD,
-    DATA_PAGE,
-    DICTIONARY_FIELD,
-    DICTIONARY_PAGE,
-    PLAIN,
-    RLE,
-    RLE_DICTIONARY,
-)
-from bpe.corpus.thrift import STRUCT, append_integer, make_integer, serialize
+from bpe.corpus.page_headers import DATA_PAGE, DICTIONARY_PAGE, PLAIN, RLE, RLE_DICTIONARY
 from bpe.data.formats._value_ranks import rank_values
+from bpe.data.formats.thrift import STRUCT, append_integer, make_integer, serialize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+#: The fields of a page's header for the two kinds of pages.
+_DATA_FIELD, _DICTIONARY_FIELD = 5, 7
 _VALUE_LEVEL, _DEFINITION_BITS, _INDEX_BITS = 3, 2, 16
 
 
@@ -88,13 +82,13 @@ def encode_column(lengths: NDArray[np.int64], parts: list[NDArray[Any]]) -> Colu
     return Column(
         n_levels,
         _make_data_page([*levels, width_and_header, indices.astype("<u2", copy=False)], n_levels, RLE_DICTIONARY),
-        _make_page(DICTIONARY_PAGE, dictionary.astype("<u4", copy=False).tobytes(), DICTIONARY_FIELD, counts),
+        _make_page(DICTIONARY_PAGE, dictionary.astype("<u4", copy=False).tobytes(), _DICTIONARY_FIELD, counts),
     )
 
 
 def _make_data_page(parts: list[Any], n_levels: int, encoding: int) -> Page:
     facts = {1: make_integer(n_levels), 2: make_integer(encoding), 3: make_integer(RLE), 4: make_integer(RLE)}
-    return _make_page(DATA_PAGE, b"".join(parts), DATA_FIELD, facts)
+    return _make_page(DATA_PAGE, b"".join(parts), _DATA_FIELD, facts)
 
 
 def _make_page(kind: int, body: bytes, field: int, facts: dict[int, Any]) -> Page:

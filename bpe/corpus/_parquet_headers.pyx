@@ -1,6 +1,7 @@
-"""Where a Parquet file has a column, by the footer: pyarrow ends the process over one that contradicts itself.
+"""Where a Parquet file has a column, by the footer, and what its pages hold, by the headers of pages.
 
-The footer is a struct of Thrift's compact protocol. It is walked without making objects of what is not asked for.
+pyarrow has no way to ask for the headers of pages, and ends the process over a footer that contradicts itself. Both are
+structs of Thrift's compact protocol, which are walked without making objects of what is not asked for.
 
 Source: parquet-format (parquet.thrift), and Apache Thrift's page on the compact protocol.
 """
@@ -24,7 +25,7 @@ cdef enum:
     SET = 10
     MAP = 11
     STRUCT = 12
-    # Fields: of the footer, of a row group, of a column in it, and of what that says.
+    # Fields of the footer, of a row group, of a column in it, and of what that says.
     ROW_GROUPS = 4
     COLUMNS = 1
     COLUMN_DATA = 3
@@ -32,6 +33,15 @@ cdef enum:
     PACKED_SIZE = 7
     DATA_PAGE = 9
     DICTIONARY_PAGE = 11
+    # Fields of a page's header, and of the structs in it for the two kinds of data pages.
+    PAGE_TYPE = 1
+    PAGE_SIZE = 2
+    PACKED_PAGE_SIZE = 3
+    DATA_HEADER = 5
+    DATA_HEADER_V2 = 8
+    N_VALUES = 1
+    ENCODING = 2
+    ENCODING_V2 = 4
     MIN_ROW_GROUP = 7         # bytes: its three fields, and its end
     MAX_DEPTH = 64            # of structs and lists within each other
 
@@ -86,6 +96,50 @@ def find_column_chunks(const byte_t[::1] footer, Py_ssize_t column):
     return result
 
 
+def read_page_header(const byte_t[::1] data):
+    """Read the header of a page.
+
+    Args:
+        data: uint8 (n,), what begins with the header.
+
+    Returns:
+        What parquet.thrift calls type, uncompressed_page_size, compressed_page_size, num_values and encoding, -1 for
+        what the header lacks, and how many bytes the header has. None if the data ends before it, or begins with no
+        struct.
+
+    """
+    cdef Walk walk
+    cdef Field field, inner
+    cdef int encoding_field
+    cdef int64_t page_type = -1, size = -1, packed_size = -1, n_values = -1, encoding = -1
+    if data.shape[0] == 0:
+        return None
+    walk.at, walk.end, walk.has_failed = &data[0], &data[0] + data.shape[0], False
+    field.number = 0
+    while read_field(&walk, &field):
+        if field.kind == I32 and field.number == PAGE_TYPE:
+            page_type = read_integer(&walk)
+        elif field.kind == I32 and field.number == PAGE_SIZE:
+            size = read_integer(&walk)
+        elif field.kind == I32 and field.number == PACKED_PAGE_SIZE:
+            packed_size = read_integer(&walk)
+        elif field.kind == STRUCT and (field.number == DATA_HEADER or field.number == DATA_HEADER_V2):
+            encoding_field = ENCODING if field.number == DATA_HEADER else ENCODING_V2
+            inner.number = 0
+            while read_field(&walk, &inner):
+                if inner.kind == I32 and inner.number == N_VALUES:
+                    n_values = read_integer(&walk)
+                elif inner.kind == I32 and inner.number == encoding_field:
+                    encoding = read_integer(&walk)
+                else:
+                    skip(&walk, inner.kind, 1)
+        else:
+            skip(&walk, field.kind, 0)
+    if walk.has_failed:
+        return None
+    return page_type, size, packed_size, n_values, encoding, walk.at - &data[0]
+
+
 cdef void read_row_group(Walk* walk, Py_ssize_t column, int64_t* chunk) noexcept nogil:
     """Read a row group, and of its columns the one that is asked for."""
     cdef Field field
@@ -134,7 +188,7 @@ cdef bint read_field(Walk* walk, Field* field) noexcept nogil:
     """Read the number and the type of a struct's next field; False after the last."""
     cdef byte_t head
     if walk.at >= walk.end:
-        walk.has_failed = True
+        fail(walk)
         return False
     head = walk.at[0]
     walk.at += 1
@@ -150,7 +204,7 @@ cdef uint64_t read_list(Walk* walk, int* kind) noexcept nogil:
     cdef byte_t head
     kind[0] = 0
     if walk.at >= walk.end:
-        walk.has_failed = True
+        fail(walk)
         return 0
     head = walk.at[0]
     walk.at += 1
