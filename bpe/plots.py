@@ -161,10 +161,11 @@ def get_axes(ax: Axes | None) -> Axes:
     """
     try:
         from matplotlib import axes
-        from matplotlib import pyplot as plt
     except ModuleNotFoundError:
         raise ModuleNotFoundError("plots need matplotlib: pip install 'bytepair[plot]'") from None
     if ax is None:
+        from matplotlib import pyplot as plt  # only here, since it chooses a backend
+
         return plt.subplots(layout="constrained")[1]
     if not isinstance(ax, axes.Axes):
         raise TypeError(f"ax is {describe(ax)}; it must be axes of matplotlib, such as plt.subplots()[1]")

@@ -5,8 +5,7 @@
 Damages a small valid file of each format COUNT times (default 2,000): bytes, or values of JSON. A file that loads must
 hold what the damaged file says: its content is read by a naive reader, and its tokenizer must encode and decode, and
 come back equal from tokenizer.json; documents must be those that pyarrow, or Python's json, csv, gzip, bz2, lzma and
-zstd, read. Memory is limited to 2 GB over what the
-process has, and each file to 10 seconds.
+zstd, read. Memory is limited to 2 GB over what the process has, and each file to 10 seconds.
 """
 
 from __future__ import annotations

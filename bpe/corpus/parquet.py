@@ -6,7 +6,6 @@ stream (Feather is an Arrow file). A thread reads ahead. Needs pyarrow.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import find_utf8_error
 from bpe.corpus import blocks
-from bpe.corpus.batch_headers import check_batches, check_next_batch
+from bpe.corpus.batch_headers import BatchHeaders
 from bpe.corpus.blocks import Block, find_invalid_document
 from bpe.corpus.documents import Documents, group_by_size, read_arrow_documents
 from bpe.corpus.jsonl import check_unique_column, describe_known_names
@@ -158,7 +157,7 @@ def _join_small(arrays: Iterator[Any]) -> Iterator[Any]:
     for array in arrays:
         is_small = array.nbytes < BATCH_BYTES // 4 and not pa.types.is_dictionary(array.type)
         if waiting and (not is_small or n_bytes + array.nbytes > BATCH_BYTES):
-            yield pa.concat_arrays(waiting)
+            yield waiting[0] if len(waiting) == 1 else pa.concat_arrays(waiting)  # which copies one, too
             waiting, n_bytes = [], 0
         if is_small:
             waiting.append(array)
@@ -166,7 +165,7 @@ def _join_small(arrays: Iterator[Any]) -> Iterator[Any]:
         else:
             yield array
     if waiting:
-        yield pa.concat_arrays(waiting)
+        yield waiting[0] if len(waiting) == 1 else pa.concat_arrays(waiting)
 
 
 def _open_parquet(file: SourceFile, stack: ExitStack, stamps: FileStamps | None = None) -> tuple[Any, Any]:
@@ -204,18 +203,15 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
             raise FormatError(
                 "this is Feather version 1; write it again as version 2: pyarrow.feather.write_feather", path=file.name
             )
-        if start[:6] == b"ARROW1":
-            schema = ipc.open_file(source).schema
-            path, _ = _find_column(schema, context)
-            options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(path[0])])
-            reader = ipc.open_file(source, options=options)
-            batches: Iterator[Any] = (reader.get_batch(index) for index in check_batches(source, file.name))
-        else:
-            schema = ipc.open_stream(source).schema
-            path, _ = _find_column(schema, context)
-            options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(path[0])])
-            source.seek(0)
-            batches = _read_stream(source, options, file)
+        is_file = start[:6] == b"ARROW1"
+        open_source = ipc.open_file if is_file else ipc.open_stream
+        schema = open_source(source).schema
+        path, _ = _find_column(schema, context)
+        column = schema.get_field_index(path[0])
+        headers = BatchHeaders(source, file.name, schema, column)
+        source.seek(0)
+        reader = open_source(source, options=ipc.IpcReadOptions(use_threads=False, included_fields=[column]))
+        batches = map(reader.get_batch, headers.check_batches()) if is_file else _read_stream(reader, headers)
         row = 0
         for batch_index, batch in enumerate(batches):
             if last is not None and batch_index >= last:
@@ -227,15 +223,12 @@ def _read_arrow(context: RecordContext) -> Generator[ColumnRows, None, None]:
             row += batch.num_rows
 
 
-def _read_stream(source: Any, options: Any, file: SourceFile) -> Iterator[Any]:
+def _read_stream(reader: Any, headers: BatchHeaders) -> Iterator[Any]:
     """Yield the record batches of an Arrow stream, each after a look at its header."""
-    from pyarrow import ipc
-
-    stream = ipc.open_stream(source, options=options)
     while True:
-        check_next_batch(source, file.name)
+        headers.check_next_batch()
         try:
-            yield stream.read_next_batch()
+            yield reader.read_next_batch()
         except StopIteration:
             return
 
@@ -391,7 +384,7 @@ def _as_format_errors(file: SourceFile) -> Iterator[None]:
         yield
     except FormatError:
         raise
-    except (pa.ArrowException, OSError, ValueError, NotImplementedError, struct.error) as error:
+    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
         raise_if_of_signal_handler(error)
         if isinstance(error, OSError) and error.errno is not None:
             raise

@@ -183,7 +183,7 @@ def _download_new(file: PublishedFile, other_files: tuple[PublishedFile, ...], f
         data = download(file.address)
     except (OSError, HTTPException) as error:
         missing = [file, *(other for other in other_files if _read_first_cached(other, folders) is None)]
-        raise OSError(_explain_absence(missing, folders, error)) from None  # which has the error in words
+        raise OSError(_explain_absence(missing, folders, error)) from None  # the message has the error in words
     sha256 = hashlib.sha256(data).hexdigest()
     if file.sha256 and sha256 != file.sha256:
         raise FormatError(

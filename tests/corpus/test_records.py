@@ -569,10 +569,9 @@ def test_large_record_batches_are_refused(
         with new(str(path), batch.schema, options=options) as writer:
             for _ in range(3):
                 writer.write_batch(batch)
-        columns = [batch.column(0), array.indices if isinstance(array, pa.DictionaryArray) else array]
-        n_bytes = sum(buffer.size for column in columns for buffer in column.buffers() if buffer is not None)
-        if isinstance(array, pa.DictionaryArray):
-            n_bytes = max(n_bytes, sum(buffer.size for buffer in array.dictionary.buffers() if buffer is not None))
+        # The column before it does not count.
+        arrays = [array.indices, array.dictionary] if isinstance(array, pa.DictionaryArray) else [array]
+        n_bytes = max(sum(buffer.size for buffer in part.buffers() if buffer is not None) for part in arrays)
         monkeypatch.setattr(page_headers, "max_decoded_bytes", n_bytes)
         assert read(bpe.Sources(path)) == texts * 3
         monkeypatch.setattr(page_headers, "max_decoded_bytes", n_bytes - 1)
@@ -583,6 +582,23 @@ def test_large_record_batches_are_refused(
                 FormatError, match=rf"a\.arrow: a record batch has {n_bytes} bytes unpacked, and at most"
             ):
                 read(bpe.Sources(path))
+
+
+def test_all_columns_count_where_buffers_are_counted_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of nulls has no buffers in a record batch, and a union has others than its type says."""
+    pa = pytest.importorskip("pyarrow")
+    texts, path = ["low " * 500, "lower"] * 300, tmp_path / "a.arrow"
+    sizes = []
+    for other in (pa.array([[[1, 2]] * 40] * 600), pa.array([{"a": "b", "c": [1]}] * 600), pa.nulls(600)):
+        batch = pa.record_batch({"other": other, "id": pa.array(range(600)), "text": texts})
+        with pa.ipc.new_file(str(path), batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_batch(batch)
+        monkeypatch.setattr(page_headers, "max_decoded_bytes", 1)
+        with pytest.raises(FormatError, match="a record batch has") as caught:
+            read(bpe.Sources(path))
+        sizes.append(int(str(caught.value).split("has ")[1].split()[0]))
+    text_size = sum(buffer.size for buffer in batch.column(2).buffers() if buffer is not None)
+    assert sizes == [text_size, text_size, text_size + batch.column(1).buffers()[1].size]
 
 
 def test_rows_after_page_headers_that_are_not_valid(tmp_path: Path) -> None:
