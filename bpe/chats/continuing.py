@@ -67,8 +67,8 @@ class Continuation(NamedTuple):
         if value is None or not any(name in template_source for name in fields):
             owner = "last message" if value is None else "chat template"
             raise ValueError(
-                f"continue_final_message is {choice!r}, but the {owner} has no {short_repr(field)}; name a field that "
-                "the last message has and the template writes"
+                f"continue_final_message is {short_repr(choice)}, but the {owner} has no {field!r}; name a field "
+                "that the last message has and the template writes"
             )
         mark, lower_text = _MARK, other_text.lower()
         while mark.lower() in lower_text:

@@ -362,7 +362,7 @@ def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
     if separator == "":
         raise ValueError("separator is ''; it must be at least one character, or None for one document per file")
     if separator is not None and per_line:
-        raise ValueError(f"separator is {separator!r} and per_line is {per_line!r}; give at most one of them")
+        raise ValueError(f"separator is {separator!r} and per_line is {short_repr(per_line)}; give at most one of them")
     if per_line:
         return [b"\n"]
     return [] if separator is None else [check_unicode("separator", separator)]

@@ -117,9 +117,10 @@ def check_sizes(
 
     """
     if shards is not None and seed is None:
-        raise ValueError(f"shards is {shards}, but the shards are not shuffled; pass seed=, or shard_size=")
+        raise ValueError(f"shards is {short_repr(shards)}, but the shards are not shuffled; pass seed=, or shard_size=")
     if shards is not None and shard_size is not None:
-        raise ValueError(f"shards is {shards} and shard_size is {shard_size}; give at most one of them")
+        both = f"shards is {short_repr(shards)} and shard_size is {short_repr(shard_size)}"
+        raise ValueError(f"{both}; give at most one of them")
     if shards is not None:
         return DEFAULT_SHARD_SIZE, check_int("shards", shards, 1, MAX_SHUFFLED_SHARDS)
     if shard_size is not None:
@@ -210,7 +211,7 @@ def count_shards(shards: int | None, shard_size: int | None, sources: Sources) -
 def check_fraction(fraction: object) -> float:
     """Check the argument `validation`, and return it as a float from 0 to 1."""
     if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):
-        raise TypeError(f"validation is {fraction!r}; it must be a number from 0 to 1, such as 0.001")
+        raise TypeError(f"validation is {short_repr(fraction)}; it must be a number from 0 to 1, such as 0.001")
     if not 0 <= fraction <= 1:  # also refuses NaN
         raise ValueError(f"validation is {fraction}; it must be from 0 to 1: the fraction of documents, such as 0.001")
     return float(fraction)

@@ -17,7 +17,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.data.finding import ListedShard, find_shards
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import DocumentBounds, Shard, have_masks
-from bpe.errors import FormatError, describe, escape_unprintable, pluralize
+from bpe.errors import FormatError, describe, escape_unprintable, pluralize, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -150,9 +150,7 @@ class TokenShards:
     def _join(self, name: str, start: int, stop: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Join a range of positions of an array that each shard has; a view where the range lies in one."""
         if not 0 <= start <= stop <= self.n_tokens:
-            raise IndexError(
-                f"tokens {start} to {stop} are out of range; there are {pluralize(self.n_tokens, 'token')}"
-            )
+            raise _refuse_range("token", start, stop, self.n_tokens)
         parts: list[NDArray[Any]] = []
         index = bisect_right(self._token_starts, start) - 1
         while start < stop:
@@ -173,8 +171,7 @@ class TokenShards:
         Document i has the ids from `bounds[i - first]` to `bounds[i - first + 1]`; `last` may be `n_documents`.
         """
         if not 0 <= first <= last <= self.n_documents:
-            total = pluralize(self.n_documents, "document")
-            raise IndexError(f"documents {first} to {last} are out of range; there are {total}")
+            raise _refuse_range("document", first, last, self.n_documents)
         bounds = np.empty(last - first + 1, dtype=np.int64)
         index = bisect_right(self._document_starts, first) - 1
         document = first
@@ -306,6 +303,12 @@ def _check_shard(shard: Shard, listed_shard: ListedShard, format_name: str) -> S
     ):
         raise FormatError(f"it has {shard.n_documents} documents; the manifest has {entry.documents}", path=shard.path)
     return shard
+
+
+def _refuse_range(noun: str, start: object, stop: object, total: int) -> IndexError:
+    """Make the error for a range that is not within the shards: `start` and `stop` may be anything."""
+    between = f"{noun}s {short_repr(start)} to {short_repr(stop)}"
+    return IndexError(f"{between} are out of range; there are {pluralize(total, noun)}")
 
 
 def _hash_files(shards: TokenShards) -> str:

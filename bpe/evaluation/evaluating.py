@@ -104,7 +104,7 @@ class Evaluation(Sequence[TokenizerResult]):
 
         bars = collect_bars(group_by_tokenizer(self.to_dict()), metric)
         if not any(bars.values()):
-            raise ValueError(f"metric is {metric!r}; it must be the name of a number in to_dict()")
+            raise ValueError(f"metric is {short_repr(metric)}; it must be the name of a number in to_dict()")
         return plot_bars(bars, to_label(metric), ax)
 
     def to_pandas(self) -> Any:

@@ -109,14 +109,19 @@ def test_arrays_are_views_and_read_only(tmp_path: Path) -> None:
 def test_errors_of_access(tmp_path: Path) -> None:
     write_shards([[1, 2], [3]], tmp_path)
     shards = TokenShards(tmp_path)
+    nested: list[Any] = []
+    for _ in range(2000):
+        nested = [nested]
     for call, message in [
         (lambda: shards.documents[2], "index 2 is out of range; there are 2 documents"),
         (lambda: shards.documents[-3], "index -3 is out of range"),
         (lambda: shards.tokens(0, 4), "tokens 0 to 4 are out of range; there are 3 tokens"),
         (lambda: shards.tokens(2, 1), "tokens 2 to 1"),
         (lambda: shards.tokens(-1, 1), "tokens -1 to 1"),
+        (lambda: shards.tokens(-1, nested), "nested too deeply to show"),
         (lambda: shards.document_at(3), "position 3 is out of range"),
         (lambda: shards.document_bounds(0, 3), "documents 0 to 3 are out of range"),
+        (lambda: shards.document_bounds(-1, nested), "nested too deeply to show"),
     ]:
         with pytest.raises(IndexError, match=message):
             call()
