@@ -207,7 +207,8 @@ def make_manifest_kind(folder: Path) -> Kind:
         assert {path.name for path in out.parent.iterdir()} <= {"out", "megatron"}
         if errors:
             raise errors[0]
-        assert "../" not in json.dumps(value), "files outside of the folder were read"
+        names = value["shards"], value["tokenizer"]  # the options may say anything that is not read
+        assert "../" not in json.dumps(names), "files outside of the folder were read"
 
     def change(rng: random.Random) -> Any:
         if rng.random() < 0.9:

@@ -177,10 +177,10 @@ def make_columns(size: int, kind: str, ending: str = ".parquet", **options: Any)
 
 
 def make_compressed_arrow(size: int) -> bytes:
-    """Make an Arrow file of one text, compressed, with a hundred times the size."""
+    """Make an Arrow file of one text, compressed, with 144 times the size: more than is unpacked at once."""
     import pyarrow as pa
 
-    table = pa.table({"text": pa.array(["low " * (25 * size)], pa.large_string())})
+    table = pa.table({"text": pa.array(["low " * (36 * size)], pa.large_string())})
     out = pa.BufferOutputStream()
     with pa.ipc.new_file(out, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)

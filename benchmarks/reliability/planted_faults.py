@@ -220,6 +220,27 @@ FAULTS: dict[str, Fault] = {
         "_NAME_RULE: FieldRule = is_inner_path,",
         '_NAME_RULE: FieldRule = lambda value: isinstance(value, str) and value != "",',
     ),
+    # Calls of the system that fail
+    "a file is renamed before all of it is written": Fault(
+        "check_failures.py save --most 20 --seed",
+        "bpe/base/atomic_files.py",
+        "        atomic_file.sync()\n        atomic_file.commit()\n",
+        "        atomic_file.commit()\n",
+    ),
+    # Budgets
+    "a compressed record batch may have any size": Fault(
+        '../reliability/check_budgets.py "Arrow, compressed"',
+        "bpe/corpus/batch_headers.py",
+        "        if n_bytes > page_headers.max_decoded_bytes:\n",
+        "        if n_bytes > 1 << 60:\n",
+    ),
+    # Soak
+    "the table of merges is not freed": Fault(
+        "../reliability/check_soak.py --minutes 2 --processes 1 --seed",
+        "bpe/merge/_merge_table.pyx",
+        "        release(self.block, self.block_size)\n",
+        "        pass\n",
+    ),
 }
 
 
