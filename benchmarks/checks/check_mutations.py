@@ -1,8 +1,8 @@
 """Read mutated rank files, CLIP merge lists and .npy files: each must raise FormatError or be read correctly.
 
-    python benchmarks/checks/check_mutations.py [COUNT] [SEED]
+    python benchmarks/checks/check_mutations.py [KIND …] [--count N] [--seed S]
 
-Makes COUNT mutations (default 20,000) of a small file of each kind. A naive reader gives the correct result.
+Makes mutations (20,000, unless told otherwise) of a small file of each kind. A naive reader gives the correct result.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import base64
 import copy
 import io
 import random
+from collections.abc import Callable, Collection
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -216,25 +217,29 @@ def make_originals() -> dict[str, bytes]:
 CHECKS = {"ranks": check_ranks, "clip": check_clip, "npy": check_npy}
 
 
-def check(count: int, seed: int) -> dict[str, int]:
-    """Check `count` mutations of each kind; return how many of each were read."""
+def check(count: int, seed: int, kinds: Collection[str] = ()) -> dict[str, int]:
+    """Check `count` mutations of some kinds, or all; return how many of each were read."""
     counts = {}
     with TemporaryDirectory() as folder:
         for name, original in make_originals().items():
-            rng = random.Random(f"{name}{seed}")
-            counts[name] = sum(CHECKS[name](rng, Path(folder) / f"x.{name}", original) for _ in range(count))
+            if not kinds or name in kinds:
+                rng = random.Random(f"{name}{seed}")
+                counts[name] = sum(CHECKS[name](rng, Path(folder) / f"x.{name}", original) for _ in range(count))
     return counts
 
 
-def parse_arguments(about: str | None, count: int) -> argparse.Namespace:
-    """The arguments COUNT, `count` by default, and SEED of a check."""
+def run(about: str | None, check: Callable[[int, int, Collection[str]], dict[str, int]], count: int) -> None:
+    """Run a check as a script: `count` files of each kind, unless arguments say otherwise."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("count", metavar="COUNT", type=int, nargs="?", default=count)
-    parser.add_argument("seed", metavar="SEED", type=int, nargs="?", default=0)
-    return parser.parse_args()
+    parser.add_argument("kinds", metavar="KIND", nargs="*", help="default all")
+    parser.add_argument("--count", type=int, default=count, help=f"files of each kind (default {count:,})")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    counts = check(options.count, options.seed, options.kinds)
+    if unknown := set(options.kinds) - counts.keys():
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; `--count 0` shows all kinds")
+    print(f"{options.count} damaged files of each kind; read correctly: {counts}; the others were refused")
 
 
 if __name__ == "__main__":
-    options = parse_arguments(__doc__, 20_000)
-    read = check(options.count, options.seed)
-    print(f"{options.count} mutations of each kind; read correctly: {read}; the others were refused")
+    run(__doc__, check, 20_000)
