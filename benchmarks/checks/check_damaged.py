@@ -186,8 +186,8 @@ def read_naively(format_name: str, files: dict[str, bytes], model: str) -> dict[
         return {base64.b64decode(token): int(rank) for token, rank in lines if token != b"="}
     if format_name == "gguf":
         values = read_gguf(files["model.gguf"])
-        ordinary = [kind == 1 for kind in values["token_type"]]
-        return unspell({token: i for i, token in enumerate(values["tokens"]) if ordinary[i]}, model)
+        kinds = values.get("token_type", [1] * len(values["tokens"]))  # llama.cpp, too, takes a file without them
+        return unspell({token: i for i, token in enumerate(values["tokens"]) if kinds[i] == 1}, model)
     if format_name == "sentencepiece":
         pieces = [dict(read_message(data)) for number, data in read_message(files["tokenizer.model"]) if number == 1]
         return {piece.get(1, b""): i for i, piece in enumerate(pieces) if piece.get(3, 1) == 1}

@@ -148,7 +148,7 @@ FAULTS: dict[str, Fault] = {
         "",
     ),
     "an id of tokenizer.json may be given twice": Fault(
-        "check_damaged.py huggingface --count 2000 --seed",
+        "check_damaged.py huggingface --count 20000 --seed",
         "bpe/formats/huggingface/lists.py",
         "        if np.any(ids[1:] == ids[:-1]):\n            raise NeedsParserError\n",
         "",
