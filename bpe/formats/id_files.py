@@ -257,8 +257,10 @@ _MAX_HEADER_TEXT = 1 << 16
 MAX_HEADER = _MAX_HEADER_TEXT + 12
 
 _SIZE = r"(?:0|[1-9]\d{0,18})[ \n]*"
-_VALUE = rf"""'[^'\\]*'|"[^"\\]*"|True|False|\([ \n]*(?:{_SIZE}(?:,[ \n]*{_SIZE})*,?[ \n]*)?\)"""
+_VALUE = rf"""'[^'\\]*'|"[^"\\]*"|True|False|\([ \n]*(?:{_SIZE},[ \n]*(?:{_SIZE}(?:,[ \n]*{_SIZE})*,?[ \n]*)?)?\)"""
 _FIELD = rf"""[ \n]*['"](descr|fortran_order|shape)['"][ \n]*:[ \n]*({_VALUE})[ \n]*"""
+#: What the value of each field begins with.
+_FIRST_CHARS = {"descr": "'\"", "fortran_order": "TF", "shape": "("}
 _FIELDS = re.compile(rf"[ \n]*\{{{_FIELD},{_FIELD},{_FIELD},?[ \n]*\}}[ \n]*")
 #: The accepted dtypes.
 _INTEGER_DTYPES = re.compile(r"[<>=|]?[iu][1248]")
@@ -304,7 +306,8 @@ def parse_npy_header(data: bytes, path: str) -> NpyHeader:
     header = data[start : start + min(size, _MAX_HEADER_TEXT)].decode("latin-1")
     match = _FIELDS.fullmatch(header)
     fields = {} if match is None else dict(zip(match.groups()[::2], match.groups()[1::2], strict=True))
-    if size > _MAX_HEADER_TEXT or len(fields) < 3:
+    is_valid = len(fields) == 3 and all(value[0] in _FIRST_CHARS[name] for name, value in fields.items())
+    if size > _MAX_HEADER_TEXT or not is_valid:
         raise FormatError(
             f"its header is {short_repr(header)}; it must have descr, fortran_order and shape of an array of token ids",
             path=path,

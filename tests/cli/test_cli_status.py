@@ -1,6 +1,7 @@
 """The command `bpe`: errors, interruption, behaviour as a process, and the exit status of each."""
 
 import io
+import itertools
 import logging
 import os
 import re
@@ -282,6 +283,26 @@ def test_headers_of_npy_files_are_not_evaluated(header):
             data = b"\x93NUMPY" + bytes([version, 0]) + len(header).to_bytes(width, "little") + header.encode()
             with pytest.raises(bpe.FormatError, match=r"npy file|token ids"):
                 list(id_files.read_ids(io.BytesIO(data + bytes(64)), None))
+
+
+def test_headers_of_npy_files_are_read_as_numpy_reads_them():
+    names = ["'<u4'", "'>i8'", "'|u1'", "(4,)", "True", "'<u4,'"]
+    shapes = ["(5,)", "( 5 ,\n)", "(5)", "'5'", "'(5,)'", "True"]
+    n_read = 0
+    for name, order, shape in itertools.product(names, ["False", "True", "'x'", "(1,)", "()"], shapes):
+        text = f"{{'descr': {name}, 'fortran_order': {order}, 'shape': {shape}}}\n".encode()
+        data = b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text + bytes(64)
+        expected = None
+        with suppress(ValueError, TypeError):
+            expected = np.load(io.BytesIO(data))
+        if expected is None or expected.dtype.kind not in "iu":
+            with pytest.raises(bpe.FormatError):
+                id_files.parse_npy_header(data, "x.npy")
+        else:
+            header = id_files.parse_npy_header(data, "x.npy")
+            assert (header.length, header.dtype) == (len(expected), expected.dtype)
+            n_read += 1
+    assert n_read == 3 * 2 * 2
 
 
 def test_a_character_model_names_the_file_that_it_cannot_encode(tmp_path, text_file, capsys):
