@@ -2,7 +2,7 @@
 
     python benchmarks/checks/check_damaged.py [KIND …] [--count N] [--seed S]
 
-Damages a small valid file of each format, 2,000 times unless told otherwise: bytes, or values of JSON. A file that
+Damages a small valid file of each format, 2,000 times by default: bytes, or values of JSON. A file that
 loads must hold what the damaged file says: its content is read by a naive reader, and its tokenizer must encode and
 decode, and come back equal from tokenizer.json; documents must be those that pyarrow, or Python's json, csv, gzip, bz2,
 lzma and zstd, read. Memory is limited to 2 GB over what the process has, and each file to 10 seconds.

@@ -2,7 +2,7 @@
 
     python benchmarks/checks/check_mutations.py [KIND …] [--count N] [--seed S]
 
-Makes mutations (20,000, unless told otherwise) of a small file of each kind. A naive reader gives the correct result.
+Makes mutations, 20,000 by default, of a small file of each kind. A naive reader gives the correct result.
 """
 
 from __future__ import annotations
