@@ -163,6 +163,7 @@ def _split_corpus(rule: ParityRule, config: TrainConfig) -> dict[str, tuple[Sour
     mapping: Any = getattr(config, name)
     if not isinstance(mapping, Mapping) or not mapping:
         raise TypeError(f"{name} is {describe(mapping)}; it must map each language to its own {name}")
+    mapping = dict(mapping)  # a copy: what is checked is what is used
     for language, corpus in mapping.items():
         if not isinstance(language, str):
             raise TypeError(f"{name} has the language {short_repr(language)}; the name of a language must be a str")
@@ -228,7 +229,8 @@ class ParityRule:
                 continue
             if not isinstance(mapping, Mapping):
                 raise TypeError(f"{name} is {describe(mapping)}; it must map each language to {value_type}")
-            object.__setattr__(self, name, dict(mapping))
+            mapping = dict(mapping)
+            object.__setattr__(self, name, mapping)
             for language, value in mapping.items():
                 if name == "dev" and not isinstance(value, WordCounts):
                     raise TypeError(f"dev[{language!r}] is {describe(value)}; it must be a bpe.WordCounts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections import deque
+from collections import UserDict, deque
 from pathlib import Path
 from typing import Any
 
@@ -341,3 +341,21 @@ def test_training_without_ratios_or_a_development_text_warns(caplog: pytest.LogC
         assert not caplog.messages
         bpe.research.train_parity(texts=corpus, vocab_size=260)
     assert "neither dev nor ratios is given, so the language with the longest corpus chooses" in caplog.messages[0]
+
+
+class ChangingMapping(UserDict[str, Any]):
+    """A mapping that has another value for each language after it was read once."""
+
+    def __getitem__(self, name: str) -> Any:
+        value, self.data[name] = self.data[name], "changed"
+        return value
+
+
+@pytest.mark.parametrize("name", ["dev", "counts", "texts", "ratios"])
+def test_what_is_checked_of_a_mapping_is_what_is_used(name: str) -> None:
+    texts = {"en": ["the cat and the hat"] * 9, "ko": ["고양이와 모자"]}
+    counts = {language: bpe.count_words(texts=lines) for language, lines in texts.items()}
+    values: dict[str, Any] = {"dev": counts, "counts": counts, "texts": texts, "ratios": {"en": 1.0, "ko": 1.0}}
+    options = {name: values[name]} if name in ("counts", "texts") else {name: values[name], "texts": texts}
+    expected = bpe.research.train_parity(**options, vocab_size=260)
+    assert bpe.research.train_parity(**{**options, name: ChangingMapping(values[name])}, vocab_size=260) == expected
