@@ -309,6 +309,7 @@ cdef class RowLayout:
     cdef token_t text_type_ids[2]
     cdef int n_texts
     cdef Py_ssize_t max_ids, warn_length, pair_limit
+    cdef object max_wanted    # the most first ids of a text that are wanted, or None
     cdef bint keeps_end, is_padded, pads_left
     cdef tuple padding
     cdef Py_ssize_t padded_length
@@ -347,6 +348,7 @@ cdef class RowLayout:
         for i in range(self.n_texts):
             self.text_type_ids[i] = template.text_type_ids[i]
         self.max_ids, self.keeps_end = (-1, False) if truncation is None else truncation
+        self.max_wanted = None if truncation is None or self.keeps_end else self.max_ids
         self.warn_length, self.pair_limit = max_length
         self.padding, self.is_padded = padding, padding is not None
         if self.is_padded:
@@ -385,7 +387,7 @@ cdef class RowLayout:
             texts = []
             for texts_of_pair in zip(<list>text, <list>pair):
                 texts += texts_of_pair
-        call = self.plan.encode_texts(texts) if pair is None else self.plan.encode_pairs(texts)
+        call = self.plan.encode_texts(texts, self.max_wanted) if pair is None else self.plan.encode_pairs(texts)
         return self.write_call(tokenizer, texts, call, type(text) is str)
 
     cdef object encode_short(self, tokenizer, str text, pair):
@@ -438,7 +440,11 @@ cdef class RowLayout:
         for i in range(PyList_GET_SIZE(texts)):
             if not 0 <= bounds[i] <= bounds[i + 1] <= cnp.PyArray_SIZE(ids):
                 raise ValueError(f"text {i} is from {bounds[i]} to {bounds[i + 1]} of {cnp.PyArray_SIZE(ids)} ids")
-        rows = None if self.batch_type is None else new_rows(self.row_type, call, n_rows)
+        rows = None
+        if self.batch_type is not None:
+            # Rows of which a part was encoded are encoded again when they are read.
+            is_part = self.max_wanted is not None
+            rows = new_rows(self.row_type, self.plan if is_part else call, n_rows, texts if is_part else None)
         return self.write(tokenizer, texts, <const token_t*>cnp.PyArray_DATA(ids), bounds, rows, n_rows, is_single)
 
     cdef object write(

@@ -126,7 +126,7 @@ class Core:
         self._reader_error: FormatError | None = None
         self._is_prepared: bool = False
         #: The caches for long texts, with special tokens in them and without; None if there are none.
-        self._prompt_caches: tuple[PromptCache, PromptCache] | None = None
+        self.prompt_caches: tuple[PromptCache, PromptCache] | None = None
 
     @cached_property
     def added_tokens(self) -> tuple[AddedTokenEntry, ...]:
@@ -273,7 +273,7 @@ class Core:
         native = self.native
         if native is not None and not native.spec.dropout:
             cache = partial(PromptCache, native, max_bytes=max_bytes // 2)
-            self._prompt_caches = (
+            self.prompt_caches = (
                 cache(allowed_special=self._choose_names(specials_as_text=False)),
                 cache(allowed_special=self._choose_names(specials_as_text=True)),
             )
@@ -283,8 +283,8 @@ class Core:
         native = self._choose_native(specials_as_text)
         if native is not None:
             try:
-                if self._prompt_caches is not None and len(text) >= _MIN_CACHED_CHARS:
-                    return self._prompt_caches[specials_as_text].encode(text)[0]
+                if self.prompt_caches is not None and len(text) >= _MIN_CACHED_CHARS:
+                    return self.prompt_caches[specials_as_text].encode(text)[0]
                 if self.has_no_special(text, specials_as_text):
                     return native.encode(text)
                 return self._engine.encode(text, self._choose_names(specials_as_text))
@@ -311,7 +311,7 @@ class Core:
         if native is None:
             return partial(self.encode, specials_as_text=specials_as_text), False, ""
         encode = (
-            native.encode if self._prompt_caches is None else partial(self.encode, specials_as_text=specials_as_text)
+            native.encode if self.prompt_caches is None else partial(self.encode, specials_as_text=specials_as_text)
         )
         return encode, not self._choose_names(specials_as_text), self._common_prefix
 
@@ -327,15 +327,18 @@ class Core:
         special_encoder = engine.find_special_encoder(names, only_ascii)
         return engine.fast_encoder if special_encoder is None else engine.encoder, special_encoder, only_ascii
 
-    def encode_batch(self, texts: list[str], specials_as_text: bool) -> TokenBatch:
-        """Encode several texts to ids."""
+    def encode_batch(self, texts: list[str], specials_as_text: bool, max_ids: int | None = None) -> TokenBatch:
+        """Encode several texts to ids; with `max_ids`, only the first so many ids of a text are certain to be right."""
         native = self._choose_native(specials_as_text)
         if native is not None:
             threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _FALSE_VALUES else None
             try:
-                if not self._choose_names(specials_as_text) or not has_name(texts, self._common_prefix):
-                    return native.encode_batch(texts, threads=threads)
-                return self._engine.encode_batch(texts, resolve_threads(threads), self._choose_names(specials_as_text))
+                names = self._choose_names(specials_as_text)
+                if not names or not has_name(texts, self._common_prefix):
+                    if max_ids is None:
+                        return native.encode_batch(texts, threads=threads)
+                    names = frozenset()
+                return self._engine.encode_batch(texts, resolve_threads(threads), names, max_ids=max_ids)
             except ValueError:
                 if not _can_import_tokenizers():
                     raise

@@ -317,11 +317,14 @@ class Plan(PlanFields):
             PairCall, self, text, np.concatenate(ids), compute_offsets([len(text_ids) for text_ids in ids])
         )
 
-    def encode_texts(self, texts: list[str]) -> Call:
-        """Encode several texts to the rows of a call."""
-        if len(texts) == 1:
+    def encode_texts(self, texts: list[str], max_ids: int | None = None) -> Call:
+        """Encode several texts to the rows of a call.
+
+        With `max_ids`, only the first so many ids of a text are certain to be right.
+        """
+        if len(texts) == 1 and (max_ids is None or self.core.prompt_caches is not None):
             return self.make_call_with_ids(texts[0], self.encode_ids(texts[0]))
-        batch = self.core.encode_batch(texts, self.specials_as_text)
+        batch = self.core.encode_batch(texts, self.specials_as_text, max_ids)
         return make_call(Call, self, texts, batch.ids, batch.offsets)
 
     def encode_pairs(self, texts: list[str]) -> PairCall:

@@ -56,6 +56,11 @@ cdef struct Feed:             # the source of pieces
     const PretokenRules* pretoken_rules
     PretokenState pretoken    # the one that the next piece is in
     bint is_open              # the scanner is inside a fragment
+    # The ids that are wanted.
+    Py_ssize_t max_ids        # of each text; once a text has as many, the rest of it is left out. 0: all are wanted
+    Py_ssize_t n_wanted       # pieces of the open fragment that are taken before its ids are counted
+    Py_ssize_t n_pieces       # taken so far, if `max_ids` is not 0, and their ids
+    Py_ssize_t n_ids
     # Pieces found and not yet in a chunk: numbers `next` to `n_found`.
     bint has_bounds           # piece i is from `base + bounds[i]` to `base + bounds[i + 1]`; else see `start`
     Py_ssize_t base

@@ -8,6 +8,10 @@ from libc.stdint cimport uint64_t
 
 cdef void begin_feed(Feed* feed, const Fragment* fragments, Py_ssize_t n, int scanner) noexcept nogil
 
+cdef void want_ids(Feed* feed, Py_ssize_t n) noexcept nogil
+
+cdef void close_fragment(Feed* feed) noexcept nogil
+
 cdef void fill_chunk(
     Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache,
     const Cache* inner_cache,  # for parts before the last of their piece; may be `cache`

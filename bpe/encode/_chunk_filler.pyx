@@ -17,9 +17,12 @@ from bpe.encode._word_cache cimport (
     prefetch_line,
 )
 from bpe.pretokenize._piece_scanner cimport find_piece_end, scan_pieces, find_pretoken_end
-from bpe.pretokenize._scanner cimport open_cursor, scan, scan_bounds
+from bpe.pretokenize._scanner cimport MIN_ROOM, open_cursor, scan, scan_bounds
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
+
+cdef extern from *:
+    Py_ssize_t PY_SSIZE_T_MAX
 
 cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct PieceRun "bpe_run":
@@ -73,24 +76,51 @@ cdef void begin_feed(Feed* feed, const Fragment* fragments, Py_ssize_t n, int sc
     feed.scanner = scanner
     feed.given_starts = NULL
     feed.n_found = feed.next = feed.n_bytes_taken = 0
+    feed.max_ids = feed.n_pieces = feed.n_ids = 0
+
+
+cdef void want_ids(Feed* feed, Py_ssize_t n) noexcept nogil:
+    """Set how many pieces of the open fragment, of which n ids are wanted, are taken before its ids are counted.
+
+    A piece has at least one id, and about as many as the pieces before it had. Taking some more pieces costs less than
+    another chunk.
+    """
+    feed.n_wanted = n
+    if feed.n_ids:
+        feed.n_wanted = min(n, <Py_ssize_t>min(<double>n, 1.06 * n * feed.n_pieces / feed.n_ids) + 8)
+
+
+cdef void close_fragment(Feed* feed) noexcept nogil:
+    """Leave out the rest of the open fragment."""
+    feed.is_open = False
+    feed.next, feed.n_bytes_taken = feed.n_found, 0
+    feed.n_done += 1
 
 
 cdef void fill_chunk(
     Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* inner_cache
 ) noexcept nogil:
-    """Fill an empty chunk with the next pieces; it stays empty only at the end."""
+    """Fill an empty chunk with the next pieces; it stays empty only at the end.
+
+    The chunk ends where the ids of a text have to be counted.
+    """
+    cdef Py_ssize_t n
     chunk.n = chunk.n_fragment_ends = chunk.n_pretokens = chunk.next_pretoken = 0
     chunk.n_missed = chunk.n_longer = 0
     while chunk.n < MIN_FREE_PIECES and chunk.n_fragment_ends < MAX_PIECES:
         if feed.next == feed.n_found:
             if not feed.is_open and not open_fragment(chunk, feed):
                 return
-            find_pieces(chunk, feed, splits, MAX_PIECES - chunk.n)
+            find_pieces(chunk, feed, splits, min(MAX_PIECES - chunk.n, feed.n_wanted + MIN_ROOM))
+        n = chunk.n
         move_pieces(chunk, feed, splits, cache, inner_cache)
+        feed.n_wanted -= chunk.n - n
         if feed.next == feed.n_found and not feed.is_open:
             chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.n_done)
             chunk.n_fragment_ends += 1
             feed.n_done += 1
+        elif feed.n_wanted <= 0:
+            return
 
 
 cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
@@ -104,6 +134,9 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
                 feed.readable = fragment.text + fragment.size
             feed.cursor.can_read_on = feed.readable - fragment.text - fragment.size >= 64
             feed.is_open = True
+            feed.n_wanted = PY_SSIZE_T_MAX - MIN_ROOM
+            if feed.max_ids:
+                want_ids(feed, feed.max_ids)
             feed.pretoken.end = feed.pretoken.digits_start = 0
             return True
         chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.n_done)
@@ -178,16 +211,16 @@ cdef Py_ssize_t find_pieces_of_pretoken(Chunk* chunk, Feed* feed, Py_ssize_t lim
 cdef inline void move_pieces(
     Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* inner_cache
 ) noexcept nogil:
-    """Move found pieces to the chunk while there is room."""
-    cdef Py_ssize_t n
+    """Move found pieces to the chunk, while there is room and they are wanted."""
+    cdef Py_ssize_t n, capacity = min(MAX_PIECES - chunk.n, feed.n_wanted)
     if feed.is_splitting:
-        n = split_pieces(feed, splits, MAX_PIECES - chunk.n, &chunk.roles[chunk.n])
+        n = split_pieces(feed, splits, capacity, &chunk.roles[chunk.n])
         if inner_cache == cache:
             add_pieces_at(chunk, feed, feed.part_start, feed.part_end, n, cache)
         else:
             add_parts(chunk, feed, n, cache, inner_cache)
         return
-    n = min(feed.n_found - feed.next, MAX_PIECES - chunk.n)
+    n = min(feed.n_found - feed.next, capacity)
     memset(&chunk.roles[chunk.n], 0, n)
     if feed.has_bounds:
         add_pieces(

@@ -30,7 +30,7 @@ from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, to_utf8
 from bpe.encode._cache_seeds cimport CacheSeeds
 from bpe.encode._chunk cimport INNER, MAX_EMITTED_IDS, WHOLE, Chunk, Feed, Fragment
-from bpe.encode._chunk_filler cimport begin_feed, emit_values, fill_chunk
+from bpe.encode._chunk_filler cimport begin_feed, close_fragment, emit_values, fill_chunk, want_ids
 from bpe.encode._piece_ids cimport PieceEncoder, select_cache, merge_piece
 from bpe.encode._split_filter cimport SplitTables, SplitFilter, find_first_unjoined, find_last_unjoined
 from bpe.encode._unmerged_words cimport UnmergedWords
@@ -155,7 +155,8 @@ cdef class Encoder:
         cdef Chunk* chunk = workspace.chunk
         cdef Feed* feed = workspace.feed
         cdef const SplitTables* splits = get_splits(self)
-        cdef Py_ssize_t i, piece = 0
+        cdef Py_ssize_t i, piece = 0, n_wanted
+        cdef size_t n_before = workspace.out.n
         if splits == NULL and feed.wants_splits:
             with gil:
                 build_split_filter(self)
@@ -176,12 +177,18 @@ cdef class Encoder:
             piece = chunk.fragment_ends[i].piece
             if feed.fragments[chunk.fragment_ends[i].fragment].size < 0:
                 append_id(&workspace.out, feed.fragments[chunk.fragment_ends[i].fragment].token)
-            if lengths != NULL:
-                lengths[chunk.fragment_ends[i].fragment] = <int64_t>(workspace.out.n - fragment_start[0])
-            if workspace.unknown and workspace.unknown_fragment < 0:
-                workspace.unknown_fragment = chunk.fragment_ends[i].fragment
-            fragment_start[0] = workspace.out.n
+            end_fragment(workspace, chunk.fragment_ends[i].fragment, lengths, fragment_start)
         emit_pieces(self, workspace, piece, chunk.n, False)
+        if feed.max_ids:
+            feed.n_pieces += chunk.n
+            feed.n_ids += workspace.out.n - n_before
+            if feed.is_open or feed.next < feed.n_found:
+                n_wanted = feed.max_ids - <Py_ssize_t>(workspace.out.n - fragment_start[0])
+                if n_wanted > 0:
+                    want_ids(feed, n_wanted)
+                else:
+                    end_fragment(workspace, feed.n_done, lengths, fragment_start)
+                    close_fragment(feed)
         return feed.next < feed.n_found or feed.is_open or feed.n_done < feed.n_fragments
 
     cdef Py_ssize_t count_ids(self, Workspace workspace, const Fragment* fragment) except -2:
@@ -375,6 +382,17 @@ cdef class Encoder:
 
 
 # Writing the ids of a chunk -------------------------------------------------------------------------------------------
+
+
+cdef inline void end_fragment(
+    Workspace workspace, Py_ssize_t fragment, int64_t* lengths, size_t* fragment_start
+) noexcept nogil:
+    """Note the number of ids of a fragment, and whether it has unknown symbols, when all its ids are written."""
+    if lengths != NULL:
+        lengths[fragment] = <int64_t>(workspace.out.n - fragment_start[0])
+    if workspace.unknown and workspace.unknown_fragment < 0:
+        workspace.unknown_fragment = fragment
+    fragment_start[0] = workspace.out.n
 
 
 cdef int emit(Encoder encoder, Workspace workspace, Py_ssize_t start, Py_ssize_t end) except -1 nogil:

@@ -339,14 +339,21 @@ class Engine:
         allowed: frozenset[str] = frozenset(),
         bos_eos: BosEos = NO_BOS_EOS,
         out: NDArray[Any] | None = None,
+        max_ids: int | None = None,
     ) -> TokenBatch:
-        """Encode many texts. Several threads encode a large batch, and write its ids to `out` where they can."""
+        """Encode many texts. Several threads encode a large batch, and write its ids to `out` where they can.
+
+        With `max_ids`, at least 1, only the first so many ids of a text are certain to be right: what follows them may
+        be left out.
+        """
         takes_raw_texts = self.kernel_takes_raw_text and not (allowed and self._any_may_contain_special(texts, allowed))
         if (get_scanner(self.spec.pretokenizer) is None and not takes_raw_texts) or self.spec.dropout:
             return self._encode_one_by_one(texts, threads, allowed, bos_eos)
         job = EncodeJob(self.encoder, threads)
         job.write_to(self.select_output(out))
         job.surround(*bos_eos)
+        if max_ids is not None and self.ids_are_final:
+            job.want_beginnings(max_ids)
         if takes_raw_texts:
             job.add_texts(texts, self.check_text)
         else:
