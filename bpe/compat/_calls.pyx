@@ -14,6 +14,7 @@ from bpe.compat._rows cimport (
     CallFields, PlanFields, Row, TokenizerFields, append_short, get_state, new_object, new_rows,
 )
 from bpe.encode._encoder cimport MAX_SHORT_TEXT
+from bpe.encode._fast_path cimport MAX_SHORT_TEXTS, are_short_together
 from bpe.encode._workspace cimport Workspace
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
@@ -37,6 +38,8 @@ cdef extern from "Python.h":
 cdef enum:
     MAX_LAYOUTS = 64          # of a tokenizer: one for each kind of call
     MAX_DEPTH = 16            # of the values in a message
+    MAX_MEAN_CHARS = 8        # of a token, in most texts
+    MIN_LEFT_OUT = 1 << 15    # characters of one text that must be left out to pay for the setup of a job
     MAX_SMALL = 256           # tokens of a row for which no memory is allocated
 
 cdef enum Column:
@@ -309,7 +312,7 @@ cdef class RowLayout:
     cdef token_t text_type_ids[2]
     cdef int n_texts
     cdef Py_ssize_t max_ids, warn_length, pair_limit
-    cdef object max_wanted    # the most first ids of a text that are wanted, or None
+    cdef Py_ssize_t n_wanted  # ids of a text that are wanted, the first ones; 0 if all are
     cdef bint keeps_end, is_padded, pads_left
     cdef tuple padding
     cdef Py_ssize_t padded_length
@@ -348,7 +351,7 @@ cdef class RowLayout:
         for i in range(self.n_texts):
             self.text_type_ids[i] = template.text_type_ids[i]
         self.max_ids, self.keeps_end = (-1, False) if truncation is None else truncation
-        self.max_wanted = None if truncation is None or self.keeps_end else self.max_ids
+        self.n_wanted = 0 if truncation is None or self.keeps_end else self.max_ids
         self.warn_length, self.pair_limit = max_length
         self.padding, self.is_padded = padding, padding is not None
         if self.is_padded:
@@ -374,57 +377,74 @@ cdef class RowLayout:
 
     cdef object encode(self, tokenizer, text, pair):
         """Encode texts to a result; None where transformers' own code must do so."""
-        cdef list texts
         cdef CallFields call
-        if type(text) is str:
-            result = self.encode_short(tokenizer, <str>text, pair)
-            if result is not NotImplemented:
-                return result
-            texts = [text] if pair is None else [text, pair]
+        cdef bint is_single = type(text) is str, is_short
+        if is_single:
+            texts = (text,) if pair is None else (text, pair)
         elif pair is None:
             texts = list(<list>text)
         else:
             texts = []
             for texts_of_pair in zip(<list>text, <list>pair):
                 texts += texts_of_pair
-        call = self.plan.encode_texts(texts, self.max_wanted) if pair is None else self.plan.encode_pairs(texts)
-        return self.write_call(tokenizer, texts, call, type(text) is str)
+        is_short = PyUnicode_GET_LENGTH(text) <= MAX_SHORT_TEXT if is_single else are_short_together(texts)
+        if is_short and self.plan.encoder is not None:
+            result = self.encode_short(tokenizer, texts, is_single)
+            if result is not NotImplemented:
+                return result
+        texts = list(texts)
+        if self.pays_to_limit(texts):
+            call = self.plan.encode_texts(texts, self.n_wanted)
+            return self.write_call(tokenizer, texts, call, is_single, True)
+        call = self.plan.encode_texts(texts) if pair is None else self.plan.encode_pairs(texts)
+        return self.write_call(tokenizer, texts, call, is_single, False)
 
-    cdef object encode_short(self, tokenizer, str text, pair):
-        """Encode a short text or pair to a result; NotImplemented for any other."""
-        cdef Workspace workspace
-        if self.plan.encoder is None or PyUnicode_GET_LENGTH(text) > MAX_SHORT_TEXT:
-            return NotImplemented
-        workspace = self.plan.encoder.take_workspace()
+    cdef bint pays_to_limit(self, list texts) except -1:
+        """Whether to encode long texts only as far as their ids are wanted; for one text, that needs a job."""
+        if PyList_GET_SIZE(texts) == 1:
+            return 0 < self.n_wanted < (PyUnicode_GET_LENGTH(texts[0]) - MIN_LEFT_OUT) // MAX_MEAN_CHARS
+        return self.n_wanted > 0
+
+    cdef object encode_short(self, tokenizer, texts, bint is_single):
+        """Encode texts that are short together to a result; NotImplemented if one of them is long."""
+        cdef Workspace workspace = self.plan.encoder.take_workspace()
         try:
-            result = self.encode_in(workspace, tokenizer, text, pair)
+            result = self.encode_in(workspace, tokenizer, texts, is_single)
         except BaseException as error:
             self.plan.encoder.abandon(workspace, error)
             raise
         self.plan.encoder.give_back(workspace)
         return result
 
-    cdef object encode_in(self, Workspace workspace, tokenizer, str text, pair):
-        cdef int64_t bounds[3]
-        cdef Row row
+    cdef object encode_in(self, Workspace workspace, tokenizer, texts, bint is_single):
+        cdef int64_t bounds[MAX_SHORT_TEXTS + 1]
+        cdef Py_ssize_t i, n_texts = len(texts)
         bounds[0] = 0
-        if not append_short(self.plan, workspace, text):
-            return NotImplemented
-        bounds[1] = <int64_t>workspace.out.n
-        if pair is not None:
-            if not append_short(self.plan, workspace, pair):
+        if self.n_wanted:
+            self.plan.encoder.want_beginnings(workspace, self.n_wanted)
+        for i in range(n_texts):
+            if not append_short(self.plan, workspace, texts[i]):
                 return NotImplemented
-            bounds[2] = <int64_t>workspace.out.n
-        rows = None
-        texts = (text,) if pair is None else (text, pair)
-        if self.batch_type is not None:
-            rows = new_rows(self.row_type, self.plan, 1)
-            row = rows[0]
-            row.text = text if pair is None else texts
-        return self.write(tokenizer, texts, workspace.out.data, bounds, rows, 1, True)
+            bounds[i + 1] = <int64_t>workspace.out.n
+        rows = self.new_own_rows(texts)
+        return self.write(tokenizer, texts, workspace.out.data, bounds, rows, n_texts // self.n_texts, is_single)
 
-    cdef object write_call(self, tokenizer, list texts, CallFields call, bint is_single):
-        """Write the rows of a call."""
+    cdef list new_own_rows(self, texts):
+        """Make rows that encode their texts when they are read; None where only ids are wanted."""
+        cdef list rows
+        cdef Row row
+        cdef Py_ssize_t i, n_rows = len(texts) // self.n_texts
+        if self.batch_type is None:
+            return None
+        rows = new_rows(self.row_type, self.plan, n_rows)
+        for i in range(n_rows):
+            row = <Row>rows[i]
+            row.text = texts[i] if self.n_texts == 1 else (texts[2 * i], texts[2 * i + 1])
+            row.row = 0
+        return rows
+
+    cdef object write_call(self, tokenizer, list texts, CallFields call, bint is_single, bint has_beginnings):
+        """Write the rows of a call, which may have only the beginnings of the texts."""
         cdef cnp.ndarray ids = np.ascontiguousarray(call.ids, np.uint32)
         cdef Py_ssize_t i, n_rows = PyList_GET_SIZE(texts) // self.n_texts
         cdef int64_t bounds_of_one[2]
@@ -440,11 +460,10 @@ cdef class RowLayout:
         for i in range(PyList_GET_SIZE(texts)):
             if not 0 <= bounds[i] <= bounds[i + 1] <= cnp.PyArray_SIZE(ids):
                 raise ValueError(f"text {i} is from {bounds[i]} to {bounds[i + 1]} of {cnp.PyArray_SIZE(ids)} ids")
-        rows = None
-        if self.batch_type is not None:
-            # Rows of which a part was encoded are encoded again when they are read.
-            is_part = self.max_wanted is not None
-            rows = new_rows(self.row_type, self.plan if is_part else call, n_rows, texts if is_part else None)
+        if has_beginnings:
+            rows = self.new_own_rows(texts)
+        else:
+            rows = None if self.batch_type is None else new_rows(self.row_type, call, n_rows)
         return self.write(tokenizer, texts, <const token_t*>cnp.PyArray_DATA(ids), bounds, rows, n_rows, is_single)
 
     cdef object write(

@@ -90,4 +90,4 @@ cdef class Row:
 
 cdef StateFields get_state(TokenizerFields tokenizer, bint* unchanged)
 cdef bint append_short(PlanFields plan, Workspace workspace, str text) except -1
-cdef list new_rows(type row_type, source, Py_ssize_t n, list texts=*)
+cdef list new_rows(type row_type, source, Py_ssize_t n)

@@ -153,19 +153,14 @@ def make_rows(type row_type not None, call, Py_ssize_t n):
     return new_rows(row_type, call, n)
 
 
-cdef list new_rows(type row_type, source, Py_ssize_t n, list texts=None):
-    """Make the first `n` rows of a source, as objects of `row_type`, which must be a subclass of `Row`.
-
-    With `texts`, the source is a plan, and each row is that of a call of its own.
-    """
+cdef list new_rows(type row_type, source, Py_ssize_t n):
+    """Make the first `n` rows of a source, as objects of `row_type`, which must be a subclass of `Row`."""
     cdef list rows = PyList_New(n)
     cdef Py_ssize_t i
     cdef Row row
     for i in range(n):
         row = <Row>new_object(row_type, ())
         row.source, row.row = source, i
-        if texts is not None:
-            row.text, row.row = texts[i], 0
         Py_INCREF(row)                                     # PyList_SET_ITEM takes a reference
         PyList_SET_ITEM(rows, i, row)
     return rows

@@ -53,7 +53,7 @@ cdef class EncodeJob:
     cdef list owners                   # objects that the items point into
     cdef token_t prepended             # the ids before and after each text that is added, or NO_TOKEN
     cdef token_t appended
-    cdef Py_ssize_t max_ids            # of each item: the rest may be left out; 0 if all are wanted
+    cdef public Py_ssize_t max_ids     # of each text, after which its rest may be left out; 0 if all are wanted
     cdef int64_t* first_items          # the first item of each text; `n_items` at the end
     cdef size_t first_items_capacity
     cdef Py_ssize_t n_texts            # one more from `prepare` on

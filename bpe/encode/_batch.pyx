@@ -148,15 +148,6 @@ cdef class EncodeJob:
             add_text(self, CodeUnits(data=text + start, n=end - start, width=0))
             add_id(self, self.appended)
 
-    def want_beginnings(self, Py_ssize_t max_ids):
-        """Encode of each text at least the first `max_ids` ids; what follows them may be left out.
-
-        An item that is not encoded to its end has so many ids itself. The merges across pretokens of a superword
-        vocabulary need whole texts.
-        """
-        if self.encoder.piece_rules is None and self.encoder.high_merges is None:
-            self.max_ids = max(max_ids, 0)
-
     def write_to(self, out):
         """Write the ids to this array, C-contiguous and of uint32 or uint16, if several threads encode parts."""
         self.out = out
@@ -203,6 +194,7 @@ cdef class EncodeJob:
         else:
             begin_long_watch(&workspace.scratch.watch)
         workspace.scratch.watch.stopped = &self.stopped
+        self.encoder.want_beginnings(workspace, self.max_ids)
         try:
             with nogil:
                 while self.encode_next(workspace, buffers):
@@ -389,7 +381,6 @@ cdef Py_ssize_t feed_items(
         item += 1
         fragment += 1
     begin_feed(workspace.feed, buffers.fragments, n, job.encoder.scanner)
-    workspace.feed.max_ids = job.max_ids
     if copied or job.buffer_end != NULL:
         workspace.feed.in_one_buffer = True
         workspace.feed.readable = job.buffer_end

@@ -57,7 +57,7 @@ cdef struct Feed:             # the source of pieces
     PretokenState pretoken    # the one that the next piece is in
     bint is_open              # the scanner is inside a fragment
     # The ids that are wanted.
-    Py_ssize_t max_ids        # of each text; once a text has as many, the rest of it is left out. 0: all are wanted
+    Py_ssize_t max_ids        # of each text: once there are as many, its rest is left out. 0: all, until a call sets it
     Py_ssize_t n_wanted       # pieces of the open fragment that are taken before its ids are counted
     Py_ssize_t n_pieces       # taken so far, if `max_ids` is not 0, and their ids
     Py_ssize_t n_ids

@@ -76,7 +76,7 @@ cdef void begin_feed(Feed* feed, const Fragment* fragments, Py_ssize_t n, int sc
     feed.scanner = scanner
     feed.given_starts = NULL
     feed.n_found = feed.next = feed.n_bytes_taken = 0
-    feed.max_ids = feed.n_pieces = feed.n_ids = 0
+    feed.n_pieces = feed.n_ids = 0
 
 
 cdef void want_ids(Feed* feed, Py_ssize_t n) noexcept nogil:

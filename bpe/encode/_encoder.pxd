@@ -35,6 +35,7 @@ cdef class Encoder:
     cdef SharedWordTable table      # the current one
     cdef Workspace idle       # the last one that was given back; `next` links the others
 
+    cdef int want_beginnings(self, Workspace workspace, Py_ssize_t max_ids) except -1
     cdef int encode_feed(self, Workspace workspace, int64_t* lengths) except -1 nogil
     cdef bint encode_chunk(self, Workspace workspace, int64_t* lengths, size_t* fragment_start) except -1 nogil
     cdef bint encode_until(self, Workspace workspace, const Fragment* fragment, size_t max_ids) except -1

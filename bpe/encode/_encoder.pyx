@@ -57,6 +57,7 @@ cdef enum:
     PRETOKENS_PER_CALL = 256  # that are encoded at once
     SPLIT_SEARCH_BYTES = 256  # bytes in which the split filter looks for a split point
     FIRST_WORDS = 1 << 9      # for which the first table has room, about
+    MAX_WANTED_IDS = 1 << 30  # with a higher limit, all ids are wanted
     CONVERT_CHARS = 1024      # characters of a str that are converted to find a split point
 
 
@@ -138,6 +139,16 @@ cdef class Encoder:
         self.give_back(self.take_workspace())
 
     # Chunks -----------------------------------------------------------------------------------------------------------
+
+    cdef int want_beginnings(self, Workspace workspace, Py_ssize_t max_ids) except -1:
+        """Let the call that has a workspace encode of each text at least the first `max_ids` ids; 0 for all of them.
+
+        A text, or a fragment between special tokens, that is not encoded to its end has as many ids itself. The merges
+        across pieces of a superword vocabulary need whole texts.
+        """
+        if self.high_merges is None and self.piece_rules is None and 0 < max_ids <= MAX_WANTED_IDS:
+            workspace.feed.max_ids = max_ids
+        return 0
 
     cdef int encode_feed(self, Workspace workspace, int64_t* lengths) except -1 nogil:
         """Write the ids of everything in the feed; `lengths` gets the number of ids of each fragment, unless NULL."""

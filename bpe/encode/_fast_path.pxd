@@ -5,6 +5,10 @@ from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace
 
 
+cdef enum:
+    MAX_SHORT_TEXTS = 1 << 10  # that are short together, at most
+
+cdef bint are_short_together(list texts) except -1
 cdef object encode_to_array(Encoder encoder, text)         # an array, or None
 cdef bint append_short_text(Encoder encoder, Workspace workspace, text) except -1
 cdef bint append_padded(

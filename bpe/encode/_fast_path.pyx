@@ -48,7 +48,8 @@ cdef enum:
     MAX_REPEATED_BYTES = 1024  # the same for a text that comes again, and whose pieces would be split
     MEAN_TOKEN_BYTES = 6      # a little more than in most texts
     MAX_CUT = 1 << 30         # tokens: a text is cut after fewer
-    MAX_BATCH_CHARS = 1 << 16  # characters: releasing the GIL does not pay for less
+    MIN_TEXT_SIZE = 64        # characters: a text counts for so many more
+    MAX_BATCH_CHARS = MIN_TEXT_SIZE * MAX_SHORT_TEXTS  # releasing the GIL does not pay for less
 
 cdef object NO_NAMES = ()     # the default of `allowed_special` and `disallowed_special`; there is one empty tuple
 
@@ -263,11 +264,12 @@ cdef inline bint is_thread_number(threads) except -1:
 
 
 cdef bint are_short_together(list texts) except -1:
-    """Whether texts are so short that releasing the GIL does not pay."""
-    cdef Py_ssize_t total = 0
+    """Whether texts are so short that releasing the GIL does not pay, and each of them is short."""
+    cdef Py_ssize_t total = 0, size
     for text in texts:
-        total += 64 + (PyUnicode_GET_LENGTH(text) if type(text) is str else 0)
-        if total > MAX_BATCH_CHARS:
+        size = PyUnicode_GET_LENGTH(text) if type(text) is str else 0
+        total += MIN_TEXT_SIZE + size
+        if size > MAX_SHORT_TEXT or total > MAX_BATCH_CHARS:
             return False
     return True
 

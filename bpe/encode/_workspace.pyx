@@ -58,6 +58,7 @@ cdef class Workspace:
         self.out.n = self.pending_low.n = self.n_in_open_run = 0
         self.unknown = False
         self.unknown_fragment = -1
+        self.feed.max_ids = 0
         if self.block.data != NULL:
             self.pool.take_back(self.block)
             self.block.data = NULL

@@ -353,7 +353,7 @@ class Engine:
         job.write_to(self.select_output(out))
         job.surround(*bos_eos)
         if max_ids is not None and self.ids_are_final:
-            job.want_beginnings(max_ids)
+            job.max_ids = max_ids
         if takes_raw_texts:
             job.add_texts(texts, self.check_text)
         else:

@@ -414,6 +414,37 @@ def test_batches(tokenizer_pair: tuple[Any, Any], tensors: str | None) -> None:
     )
 
 
+@pytest.mark.parametrize("tensors", [None, "np"])
+@pytest.mark.parametrize("seed", range(2))
+def test_texts_are_truncated_as_if_all_of_each_were_encoded(
+    tokenizer_pair: tuple[Any, Any], seed: int, tensors: str | None
+) -> None:
+    """Also texts that are long together, of which a job encodes what is kept, and the columns of rows read later."""
+    original, fast = tokenizer_pair
+    choose = random.Random(seed)
+    parts = [*HOSTILE, *TEXTS, " the low", "lowest price ", "\n\t", "가나다 "]
+    for n_texts, n_parts in ((1, 9), (2, 3), (9, 12), (3, 400), (1, 1600)):
+        texts: Any = ["".join(choose.choices(parts, k=choose.randint(n_parts // 2, n_parts))) for _ in range(n_texts)]
+        texts = texts[0] if n_parts == 1600 else texts
+        options = {
+            "truncation": choose.choice((True, "longest_first")), "max_length": choose.choice((3, 17, 70, 300)),
+            "add_special_tokens": choose.random() < 0.7, "return_offsets_mapping": n_parts < 9, "verbose": True,
+            "padding": choose.choice((False, True, "max_length")) if original.pad_token is not None else False,
+        }  # fmt: skip
+        if tensors and options["padding"] == "max_length":
+            options["return_tensors"] = tensors
+        for side in ("right", "left"):
+            original.truncation_side = fast.truncation_side = side
+            expected, result = original(texts, **options), fast(texts, **options)
+            assert list(expected) == list(result)
+            for name in expected:
+                is_array = hasattr(expected[name], "shape")
+                assert np.array_equal(expected[name], result[name]) if is_array else expected[name] == result[name]
+            if n_parts < 12:
+                assert_same(expected, result)
+    original.truncation_side = fast.truncation_side = "right"
+
+
 @pytest.mark.parametrize(
     ("arguments", "options"),
     SAME_ERRORS,

@@ -158,3 +158,66 @@ def test_threads_share_the_words_of_one_table(hooks: Any, monkeypatch: pytest.Mo
         assert encode_alternated(hooks, engine, texts, 3) == flat
     known = hooks.cache_state(engine.encoder)
     assert known["words"] + known["long"] + known["rejected"] > 0.99 * len(set(" ".join(texts).split()))
+
+
+#: How many first ids of a text are wanted: around the pieces that a scan or a chunk takes at once, and any number.
+WANTED = (1, 2, 7, 63, 64, 65, 448, 512, 513, 3000, 1 << 31)
+
+
+def draw_long_texts(number: int) -> list[str | bytes]:
+    """Draw texts of a few thousand tokens, of all widths, some with special tokens and long words."""
+    choose = random.Random(number)
+    parts = [*SYLLABLES, "lowest", "가나가나나가가나 ", "猫である", "<e>", "x" * 90, "\t\t", "  ", "🙂" * 9]
+    texts: list[str | bytes] = ["", "low", "lowest <e><e> low"]
+    for length in (3, 60, 500, 700, 3000, 9000):
+        text = "".join(choose.choices(parts, k=length))
+        texts += [text, to_bytes(text), " low" * length, "가나 나가" * length]
+    return texts
+
+
+@pytest.mark.parametrize(
+    "kind", ["bytes", "no merges", "normalized", "whole words", "marked", "superwords", "boundless"]
+)
+def test_the_first_ids_of_texts_are_those_of_whole_texts(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is left out after them; texts are divided in stretches and among threads."""
+    monkeypatch.setattr(_batch, "MAX_PART_BYTES", 8000)
+    monkeypatch.setattr(_batch, "MIN_PART_BYTES", 500)
+    corpus = ["low lower lowest 가나 나가 é猫である the low of the low of"] * 3
+    options: dict[str, Any] = {
+        "no merges": {"num_merges": 0},
+        "normalized": {"normalizer": bpe.normalizers.Lowercase(), "vocab_size": 300},
+        "whole words": {"pretokenizer": None, "vocab_size": 300},
+        "marked": {"model": "char", "end_of_word": "</w>", "unk_token": "<unk>", "vocab_size": 60},
+        "superwords": {"vocab_size": 300, "superwords": bpe.SuperWords(280)},
+    }.get(kind, {"vocab_size": 300})
+    train = bpe.research.train_boundless if kind == "boundless" else bpe.train
+    engine = train(texts=corpus, special_tokens=["<e>"], **options)._engine
+    for names in (frozenset(), frozenset(["<e>"])):
+        texts: list[Any] = draw_long_texts(len(names) + len(kind))
+        if kind == "marked":
+            texts = [text for text in texts if isinstance(text, str)]
+        expected = engine.encode_batch(texts, 1, names).to_list()
+        for wanted in WANTED:
+            for threads in (1, 3):
+                found = engine.encode_batch(texts, threads, names, max_ids=wanted).to_list()
+                for ids, whole_ids in zip(found, expected, strict=True):
+                    assert ids[:wanted] == whole_ids[:wanted]
+                    assert len(ids) >= min(wanted, len(whole_ids))
+
+
+def test_ids_that_are_not_wanted_are_not_computed() -> None:
+    tok = bpe.train(texts=["low lower 가나"] * 3, vocab_size=270)
+    for text in (" low" * 100_000, "가나 나가" * 50_000, "low\n" * 100_000):
+        for wanted in (1, 100, 1000):
+            n_ids = len(tok._engine.encode_batch([text] * 9, 1, max_ids=wanted).ids)
+            assert 9 * wanted <= n_ids < 9 * (2 * wanted + 64)
+    assert len(tok.encode_batch([" low" * 1000]).ids) == len(tok.encode(" low" * 1000))  # no later call has the limit
+
+
+def test_unknown_symbols_among_the_wanted_ids_are_errors() -> None:
+    tok = bpe.train(texts=["low lower"] * 3, model="char", vocab_size=20)
+    texts = ["low " * 1000, "low " * 20 + "é" + "low " * 1000, "low "]
+    for wanted in (90, 1000, 5000):
+        with pytest.raises(ValueError, match="'é'"):
+            tok._engine.encode_batch(texts, 1, max_ids=wanted)
+    assert tok._engine.encode_batch(texts, 1, max_ids=5)[1][:5].tolist() == tok.encode("low " * 9)[:5].tolist()
