@@ -44,7 +44,6 @@ cdef extern from *:
     object new_object "bpe_new_object"(object kind)    # of a class, without `__init__`
 
 cdef enum:
-    MAX_TINY_BYTES = 128      # bytes: a shorter text is encoded faster without a chunk
     MAX_REPEATED_BYTES = 1024  # the same for a text that comes again, and whose pieces would be split
     MEAN_TOKEN_BYTES = 6      # a little more than in most texts
     MAX_CUT = 1 << 30         # tokens: a text is cut after fewer
@@ -460,7 +459,7 @@ cdef inline uint64_t find_behind_front(
     return find_shared(cache.table, word, size, lo, hi)
 
 
-cdef inline bint is_repeated(Workspace workspace, const byte_t* text, Py_ssize_t size) noexcept nogil:
+cdef bint is_repeated(Workspace workspace, const byte_t* text, Py_ssize_t size) noexcept nogil:
     """Whether a text came to this workspace before, not long ago; or, rarely, one of its size with the same ends.
 
     16 bytes can be read from the start of the text, whatever its size.

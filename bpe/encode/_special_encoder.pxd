@@ -15,7 +15,10 @@ cdef class SpecialEncoder:
     cdef const uint32_t[::1] token_ids  # of each name
 
     cdef bint append(self, Workspace workspace, text) except -1
-    cdef bint append_short(self, Workspace workspace, const byte_t* text, Py_ssize_t size, bint is_ascii) except -1
+    cdef bint append_short(self, Workspace workspace, const CodeUnits* text, bint is_ascii) except -1
+    cdef bint append_fragments(
+        self, Workspace workspace, const Fragment* fragments, Py_ssize_t n, const byte_t* readable, bint is_ascii
+    ) except -1
     cdef bint append_long(self, Workspace workspace, const CodeUnits* text, bint is_ascii) except -1
     cdef Py_ssize_t divide(
         self, const byte_t* text, Py_ssize_t size, const MatchList* matches, Fragment* fragments

@@ -6,12 +6,12 @@ For tokenizers whose kernel takes text unchanged, and special tokens that one se
 from bpe.base._aho_corasick cimport Finder, MatchList
 from bpe.base._ids cimport append_id
 from bpe.base._memory cimport check_allocated
-from bpe.base._types cimport byte_t
+from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, copy_padded, max_utf8_size, to_utf8, get_code_units
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport begin_feed
 from bpe.encode._encoder cimport MAX_SHORT_TEXT, Encoder, encode_feed_without_gil
-from bpe.encode._fast_path cimport append_padded
+from bpe.encode._fast_path cimport MAX_TINY_BYTES, append_padded, is_repeated
 from bpe.encode._workspace cimport Workspace
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
@@ -61,26 +61,59 @@ cdef class SpecialEncoder:
                 memset(utf8 + units.n, 0, UTF8_PADDING)
             else:
                 copy_padded(units.data, units.n, utf8)
-            return self.append_short(workspace, utf8, units.n, is_ascii)
+            units.data = utf8
+            return self.append_short(workspace, &units, is_ascii)
         finally:
             free(long_utf8)
 
-    cdef bint append_short(self, Workspace workspace, const byte_t* text, Py_ssize_t size, bint is_ascii) except -1:
-        """Append the ids of UTF-8 after which UTF8_PADDING bytes can be read, one fragment after another."""
+    cdef bint append_short(self, Workspace workspace, const CodeUnits* text, bint is_ascii) except -1:
+        """Append the ids of UTF-8 after which UTF8_PADDING bytes can be read.
+
+        Fragments that `append_padded` would encode by a chunk each are put together, with the special tokens between.
+        """
         cdef MatchList matches = MatchList(rows=NULL, n=0, capacity=0)
-        cdef Py_ssize_t i, start = 0, end
+        cdef Fragment* fragments = NULL
+        cdef const byte_t* fragment = text.data
+        cdef const byte_t* readable = text.data + text.n + UTF8_PADDING
+        cdef Py_ssize_t i, size, n = 0
+        cdef token_t token
         try:
-            self.finder.find_leftmost_longest(text, 0, size, &matches)
+            self.finder.find_leftmost_longest(text.data, 0, text.n, &matches)
             for i in range(matches.n + 1):
-                end = matches.rows[i].start if i < matches.n else size
-                if start < end and not append_padded(self.encoder, workspace, text + start, end - start, is_ascii):
-                    return False
+                size = text.data + (matches.rows[i].start if i < matches.n else text.n) - fragment
+                if size > MAX_TINY_BYTES and (is_ascii or not is_repeated(workspace, fragment, size)):
+                    if fragments == NULL:
+                        fragments = new_fragments(&matches)
+                    fragments[n] = Fragment(text=fragment, size=size, token=0)
+                    n += 1
+                elif size > 0:
+                    if n and not self.append_fragments(workspace, fragments, n, readable, is_ascii):
+                        return False
+                    n = 0
+                    if not append_padded(self.encoder, workspace, fragment, size, is_ascii):
+                        return False
                 if i < matches.n:
-                    append_id(&workspace.out, self.token_ids[matches.rows[i].string_index])
-                    start = matches.rows[i].end
+                    token = self.token_ids[matches.rows[i].string_index]
+                    fragment = text.data + matches.rows[i].end
+                    if n:
+                        fragments[n] = Fragment(text=NULL, size=-1, token=token)
+                        n += 1
+                    else:
+                        append_id(&workspace.out, token)
+            return n == 0 or self.append_fragments(workspace, fragments, n, readable, is_ascii)
         finally:
             free(matches.rows)
-        return True
+            free(fragments)
+
+    cdef bint append_fragments(
+        self, Workspace workspace, const Fragment* fragments, Py_ssize_t n, const byte_t* readable, bint is_ascii
+    ) except -1:
+        """Append the ids of fragments of short UTF-8, as one feed."""
+        begin_feed(workspace.feed, fragments, n, self.encoder.scanner)
+        workspace.feed.in_one_buffer, workspace.feed.readable = True, readable
+        workspace.feed.is_ascii = is_ascii
+        self.encoder.encode_feed(workspace, NULL)
+        return not workspace.unknown
 
     cdef bint append_long(self, Workspace workspace, const CodeUnits* text, bint is_ascii) except -1:
         """Append the ids of UTF-8, the fragments as one feed, without the GIL."""
@@ -90,8 +123,7 @@ cdef class SpecialEncoder:
         try:
             with nogil:
                 self.finder.find_leftmost_longest(text.data, 0, text.n, &matches)
-            n = 2 * matches.n + 1
-            fragments = <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
+            fragments = new_fragments(&matches)
             n = self.divide(text.data, text.n, &matches, fragments)
             begin_feed(workspace.feed, fragments, n, self.encoder.scanner)
             workspace.feed.in_one_buffer, workspace.feed.readable = True, text.data + text.n
@@ -117,3 +149,9 @@ cdef class SpecialEncoder:
                 n += 1
                 text_start = matches.rows[i].end
         return n
+
+
+cdef Fragment* new_fragments(const MatchList* matches) except NULL:
+    """Allocate memory for the matches and what is between them."""
+    cdef Py_ssize_t n = 2 * matches.n + 1
+    return <Fragment*>check_allocated(malloc(n * sizeof(Fragment)), n, b"texts")
