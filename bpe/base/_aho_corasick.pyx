@@ -309,7 +309,7 @@ cdef Py_ssize_t find_occurrences(
     """
     cdef const Tree* tree = &finder.tree
     cdef Py_ssize_t pos = min(high + finder.longest - 1, end) - 1, n = 0, last_poll = pos
-    cdef uint32_t node = 0
+    cdef uint32_t node = 0, child
     while pos >= low:
         if node == 0:
             pos = skip(tree, text, pos, low)
@@ -323,6 +323,12 @@ cdef Py_ssize_t find_occurrences(
             if n == max_hits:
                 break
         pos -= 1
+        child = tree.first[node]                           # inside a name, where most bytes are those of an only child
+        while pos >= low and tree.first[node + 1] == child + 1 and tree.label[child] == text[pos]:
+            if tree.string[child] >= 0:
+                break
+            node, pos = child, pos - 1
+            child = tree.first[node]
         if last_poll - pos > POLL_INTERVAL:
             check_signals()
             last_poll = pos

@@ -172,15 +172,22 @@ typedef struct { /* up to 64 words of a run, padded to a multiple of 8 with empt
     uint32_t ends[BPE_GROUP];
 } bpe_group;
 
-static inline void bpe_load_group(const bpe_run *run, size_t i, bpe_group *group) {
+/* Copied by vectors: `memset` and `memcpy` of GCC are string instructions here, a tenth of the time of 200 characters. */
+BPE_TARGET_AVX2 static inline void bpe_load_group(const bpe_run *run, size_t i, bpe_group *group) {
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     group->start = run->start + i;
     group->end = run->end + i;
     group->n = run->n - i < BPE_GROUP ? run->n - i : BPE_GROUP;
     if (group->n % 8 == 0) return;
-    memset(group->starts, 0, sizeof group->starts);
-    memset(group->ends, 0, sizeof group->ends);
-    group->start = memcpy(group->starts, group->start, group->n * sizeof *group->start);
-    group->end = memcpy(group->ends, group->end, group->n * sizeof *group->end);
+    for (size_t k = 0; k < group->n; k += 8) {
+        __m256i used = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(group->n - k)), lanes);
+        __m256i starts = _mm256_maskload_epi32((const int *)group->start + k, used);
+        __m256i ends = _mm256_maskload_epi32((const int *)group->end + k, used);
+        _mm256_storeu_si256((__m256i *)(group->starts + k), starts);
+        _mm256_storeu_si256((__m256i *)(group->ends + k), ends);
+    }
+    group->start = group->starts;
+    group->end = group->ends;
 }
 
 /* The indexes of the bits that are set in each mask of eight bits: the permutation that packs eight values of 32 bits. */

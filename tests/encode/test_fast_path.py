@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import pickle
 from functools import cache
 from typing import Any
@@ -185,6 +186,20 @@ def test_special_tokens_of_the_kernel_are_those_of_segments(tok: bpe.Tokenizer, 
 @cache
 def with_names(tok: bpe.Tokenizer) -> bpe.Tokenizer:
     return tok.with_tokens(special=NAMES)
+
+
+@pytest.mark.parametrize("word", ["low lowest ", "한국 low é"], ids=["ascii", "wide"])
+def test_long_and_short_texts_between_special_tokens(word: str) -> None:
+    """Long texts that did not come before are one feed, with the special tokens between them; others are not."""
+    special = with_names(TOKENIZERS[1])
+    parts = [word, word * 20, word * 21, ""]
+    ids = [special.encode(part, disallowed_special=()).tolist() for part in parts]
+    end = special.encode("<|end|>", allowed_special="all").tolist()
+    for chosen in itertools.product(range(len(parts)), repeat=4):
+        text = "<|end|>".join(parts[i] for i in chosen)
+        expected = [token for i in chosen for token in (*ids[i], *end)][: -len(end)]
+        for same in (text, text, text.encode()):
+            assert special.encode(same, allowed_special="all").tolist() == expected
 
 
 def test_special_tokens_need_an_id_for_each_string() -> None:
