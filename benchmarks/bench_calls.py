@@ -136,8 +136,11 @@ def to_plain(result: Any) -> Any:
 
 def count_loops(function: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> int:
     """Count how often to make all calls in one measurement."""
-    time_calls(function, arguments, 1)
-    return max(1, int(DURATION / (time_calls(function, arguments, 3) * len(arguments) * 1e-6 + 1e-9)))
+    n_loops, seconds = 1, 0.0
+    while seconds < DURATION / 4:  # the first calls are slow, and fewer than a millisecond's are not measured exactly
+        n_loops *= 2
+        seconds = time_calls(function, arguments, n_loops) * 1e-6 * n_loops * len(arguments)
+    return max(1, int(n_loops * DURATION / seconds))
 
 
 def time_calls(function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_loops: int) -> float:
