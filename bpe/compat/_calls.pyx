@@ -381,12 +381,13 @@ cdef class RowLayout:
         cdef bint is_single = type(text) is str, is_short
         if is_single:
             texts = (text,) if pair is None else (text, pair)
-        elif pair is None:
-            texts = list(<list>text)
         else:
-            texts = []
-            for texts_of_pair in zip(<list>text, <list>pair):
-                texts += texts_of_pair
+            texts = list(<list>text) if pair is None else []
+            if pair is not None:
+                for texts_of_pair in zip(<list>text, <list>pair):
+                    texts += texts_of_pair
+            if not are_texts(texts):        # another thread has changed the lists meanwhile
+                return None
         is_short = PyUnicode_GET_LENGTH(text) <= MAX_SHORT_TEXT if is_single else are_short_together(texts)
         if is_short and self.plan.encoder is not None:
             result = self.encode_short(tokenizer, texts, is_single)

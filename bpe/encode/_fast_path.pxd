@@ -5,10 +5,7 @@ from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace
 
 cdef enum:
-    MAX_TINY_BYTES = 128      # bytes: a shorter text is encoded faster without a chunk
-
-
-cdef enum:
+    MAX_TINY_BYTES = 128       # bytes: a shorter text is encoded faster without a chunk
     MAX_SHORT_TEXTS = 1 << 10  # that are short together, at most
 
 cdef bint are_short_together(list texts) except -1
