@@ -124,7 +124,7 @@ def run(name: str, only: Iterable[str], *, readme: bool, tiny: bool, again: bool
     """Run the benchmarks that results/NAME.json lacks, and add each to it as it ends."""
     path = RESULTS / f"{name}.json"
     run_values: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"benchmarks": {}}
-    run_values |= {"name": name, "date": dt.date.today().isoformat(), "machine": describe_machine(), "tiny": tiny}
+    run_values |= {"name": name, "machine": describe_machine(), "tiny": tiny}
     with tempfile.TemporaryDirectory() as folder:
         for benchmark_name in only or [
             benchmark_name for benchmark_name, benchmark in RUNS.items() if not readme or benchmark.readme is not None
@@ -159,6 +159,7 @@ def measure_benchmark(benchmark: Run, folder: Path, *, readme: bool, tiny: bool)
     message = process.stdout.rpartition("|\n")[2].strip()
     return {
         "command": " ".join(["python", f"benchmarks/{benchmark.script}", *arguments]),
+        "date": dt.date.today().isoformat(),
         "seconds": round(time.perf_counter() - start_time),
         "status": process.returncode,
         "said": message,
@@ -175,7 +176,7 @@ def report(name: str) -> str:
     parts = [
         f"# Results: {run_values['name']}",
         f"Made from `{name}.json` by `python benchmarks/suite.py report {name}`; do not edit.",
-        f"{run_values['date']}; {run_values['machine']}.",
+        f"{describe_dates(run_values)}; {run_values['machine']}.",
     ]
     if run_values["tiny"]:
         parts.append("**Tiny inputs, one repetition: these figures only show that the command works.**")
@@ -190,6 +191,16 @@ def report(name: str) -> str:
         if result["said"]:
             parts.append(result["said"])
     return "\n\n".join(parts) + "\n"
+
+
+def describe_dates(run_values: dict[str, Any]) -> str:
+    """Spell the day of a run's benchmarks, or the first and the last."""
+    days = [dt.date.fromisoformat(result["date"]) for result in run_values["benchmarks"].values()]
+    first, last = min(days), max(days)
+    if first == last:
+        return f"{last.day} {last:%B %Y}"
+    month = "" if (first.year, first.month) == (last.year, last.month) else f"{first: %B %Y}"
+    return f"{first.day}{month} to {last.day} {last:%B %Y}"
 
 
 def load_run(name: str) -> dict[str, Any]:
@@ -284,9 +295,7 @@ def format_readme_table(name: str) -> str:
         row["peer"]: row["version"] for result in results.values() for row in result["rows"] if "version" in row
     }
     libraries = ", ".join(f"{peer} {version}" for peer, version in sorted(versions.items()))
-    day = dt.date.fromisoformat(run_values["date"])
-    when = f"{day.day} {day:%B %Y}"
-    parts = [f"Measured {when}, {run_values['machine']}: {libraries}."]
+    parts = [f"Measured {describe_dates(run_values)}, {run_values['machine']}: {libraries}."]
     inexact = {f"{row['peer']} ({key})" for key, result in results.items() for row in result["rows"] if is_inexact(row)}
     if inexact:
         parts.append(f"Other output, so left out: {', '.join(sorted(inexact))}.")
