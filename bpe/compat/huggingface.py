@@ -231,11 +231,11 @@ class Tokenizer(TokenizerFields):
             OverflowError: for a number below 0 or above 2**64 - 1.
 
         """
-        if strategy not in tuple(STRATEGIES):
+        if check_str("strategy", strategy) not in STRATEGIES:
             raise ValueError(
                 f"Unknown `strategy`: `{strategy}`. Use one of `longest_first`, `only_first`, or `only_second`"
             )
-        if direction not in DIRECTIONS:
+        if check_str("direction", direction) not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
         limit, overlap = _check_unsigned("max_length", max_length), _check_unsigned("stride", stride)
         n_template = count_added(self._snapshot().rules.processor, is_pair=False)
@@ -283,7 +283,7 @@ class Tokenizer(TokenizerFields):
             OverflowError: for a number below 0, an id above 2**32 - 1 or another number above 2**64 - 1.
 
         """
-        if direction not in DIRECTIONS:
+        if check_str("direction", direction) not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
         pad_id, pad_type_id = _check_unsigned("pad_id", pad_id, 32), _check_unsigned("pad_type_id", pad_type_id, 32)
         length = None if length is None else _check_unsigned("length", length)

@@ -385,6 +385,14 @@ def test_wrong_arguments_are_refused(tok: Tokenizer) -> None:
         tok.enable_truncation(3, strategy="x")
     with pytest.raises(ValueError, match="Unknown `direction`: `x`"):
         tok.enable_padding(direction="x")
+    nested: list[object] = []
+    for _ in range(2000):
+        nested = [nested]
+    for arguments in ({"strategy": nested}, {"direction": nested}):
+        with pytest.raises(TypeError, match=rf"{next(iter(arguments))} is .*; it must be a str"):
+            tok.enable_truncation(3, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"direction is None; it must be a str"):
+        tok.enable_padding(direction=None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="pad_token is 3"):
         tok.enable_padding(pad_token=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="stride set to 5, which is greater"):

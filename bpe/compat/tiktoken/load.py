@@ -14,7 +14,7 @@ import os
 
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import read_file as read_local_file
-from bpe.errors import FormatError, short_repr
+from bpe.errors import FormatError, check_str, short_repr
 from bpe.formats.openai_encodings import PublishedFile
 from bpe.formats.tiktoken import read_gpt2_ranks
 from bpe.named import cache
@@ -69,7 +69,7 @@ def read_file_cached(blobpath: str, expected_hash: str | None = None) -> bytes:
     if blobpath.startswith(("http://", "https://")):
         return cache.fetch_published(PublishedFile(blobpath, expected_hash or ""))
     data = read_file(blobpath)
-    if expected_hash and not check_hash(data, expected_hash):
+    if expected_hash and not check_hash(data, check_str("expected_hash", expected_hash)):
         raise ValueError(
             f"{blobpath} has the SHA-256 {hashlib.sha256(data).hexdigest()}; it must be {expected_hash}: the file may "
             "be damaged, or another one"
