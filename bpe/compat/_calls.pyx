@@ -377,10 +377,11 @@ cdef class RowLayout:
 
     cdef object encode(self, tokenizer, text, pair):
         """Encode texts to a result; None where transformers' own code must do so."""
+        cdef list texts
         cdef CallFields call
         cdef bint is_single = type(text) is str, is_short
         if is_single:
-            texts = (text,) if pair is None else (text, pair)
+            texts = [text] if pair is None else [text, pair]
         else:
             texts = list(<list>text) if pair is None else []
             if pair is not None:
@@ -393,7 +394,6 @@ cdef class RowLayout:
             result = self.encode_short(tokenizer, texts, is_single)
             if result is not NotImplemented:
                 return result
-        texts = list(texts)
         if self.pays_to_limit(texts):
             call = self.plan.encode_texts(texts, self.n_wanted)
             return self.write_call(tokenizer, texts, call, is_single, True)
@@ -406,7 +406,7 @@ cdef class RowLayout:
             return 0 < self.n_wanted < (PyUnicode_GET_LENGTH(texts[0]) - MIN_LEFT_OUT) // MAX_MEAN_CHARS
         return self.n_wanted > 0
 
-    cdef object encode_short(self, tokenizer, texts, bint is_single):
+    cdef object encode_short(self, tokenizer, list texts, bint is_single):
         """Encode texts that are short together to a result; NotImplemented if one of them is long."""
         cdef Workspace workspace = self.plan.encoder.take_workspace()
         try:
@@ -417,9 +417,9 @@ cdef class RowLayout:
         self.plan.encoder.give_back(workspace)
         return result
 
-    cdef object encode_in(self, Workspace workspace, tokenizer, texts, bint is_single):
+    cdef object encode_in(self, Workspace workspace, tokenizer, list texts, bint is_single):
         cdef int64_t bounds[MAX_SHORT_TEXTS + 1]
-        cdef Py_ssize_t i, n_texts = len(texts)
+        cdef Py_ssize_t i, n_texts = PyList_GET_SIZE(texts)
         bounds[0] = 0
         if self.n_wanted:
             self.plan.encoder.want_beginnings(workspace, self.n_wanted)
@@ -430,11 +430,11 @@ cdef class RowLayout:
         rows = self.new_own_rows(texts)
         return self.write(tokenizer, texts, workspace.out.data, bounds, rows, n_texts // self.n_texts, is_single)
 
-    cdef list new_own_rows(self, texts):
+    cdef list new_own_rows(self, list texts):
         """Make rows that encode their texts when they are read; None where only ids are wanted."""
         cdef list rows
         cdef Row row
-        cdef Py_ssize_t i, n_rows = len(texts) // self.n_texts
+        cdef Py_ssize_t i, n_rows = PyList_GET_SIZE(texts) // self.n_texts
         if self.batch_type is None:
             return None
         rows = new_rows(self.row_type, self.plan, n_rows)

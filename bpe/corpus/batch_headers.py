@@ -103,9 +103,7 @@ class BatchHeaders:
         if not batch.find(_COMPRESSION):
             return  # its buffers are parts of the file
         buffers = list(batch.read_structs(_BUFFERS, "<qq"))
-        if (
-            chosen is not None and len(buffers) == self._n_buffers
-        ):  # else it has types whose buffers are counted otherwise
+        if chosen is not None and len(buffers) == self._n_buffers:  # else some types have other numbers of buffers
             buffers = buffers[chosen.start : chosen.stop]
         n_bytes = 0
         for start, size in buffers:

@@ -233,9 +233,11 @@ class ParityRule:
             object.__setattr__(self, name, mapping)
             for language, value in mapping.items():
                 if name == "dev" and not isinstance(value, WordCounts):
-                    raise TypeError(f"dev[{language!r}] is {describe(value)}; it must be a bpe.WordCounts")
+                    raise TypeError(f"dev[{short_repr(language)}] is {describe(value)}; it must be a bpe.WordCounts")
                 if name == "ratios" and not is_positive(value):
-                    raise ValueError(f"ratios[{language!r}] is {short_repr(value)}; it must be a number above 0")
+                    raise ValueError(
+                        f"ratios[{short_repr(language)}] is {short_repr(value)}; it must be a number above 0"
+                    )
         check_int("global_merges", self.global_merges, 0, ID_LIMIT)
         if self.window_size is not None:
             check_int("window_size", self.window_size, 1, 1 << 20)
