@@ -137,14 +137,17 @@ def to_plain(result: Any) -> Any:
 def count_loops(function: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> int:
     """Count how often to make all calls in one measurement."""
     n_loops, seconds = 1, 0.0
-    while seconds < DURATION / 4:  # the first calls are slow, and fewer than a millisecond's are not measured exactly
+    while seconds < DURATION / 4:  # fewer than a millisecond's calls are not measured exactly
         n_loops *= 2
         seconds = time_calls(function, arguments, n_loops) * 1e-6 * n_loops * len(arguments)
+    seconds = time_calls(function, arguments, n_loops) * 1e-6 * n_loops * len(arguments)  # the first calls were slow
     return max(1, int(n_loops * DURATION / seconds))
 
 
 def time_calls(function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_loops: int) -> float:
-    """Return the microseconds of CPU time per call."""
+    """Return the microseconds of CPU time per call, when the processor's caches no longer hold another library's data."""
+    for each in arguments:
+        function(*each)
     start = time.process_time()
     if len(arguments) == 1 and len(arguments[0]) == 1:
         (argument,) = arguments[0]
