@@ -145,7 +145,7 @@ def count_loops(function: Callable[..., Any], arguments: list[tuple[Any, ...]]) 
 
 
 def time_calls(function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_loops: int) -> float:
-    """Return the microseconds of CPU time per call, when the processor's caches no longer hold another library's data."""
+    """Return the microseconds of CPU time per call, once the caches no longer hold another library's data."""
     for each in arguments:
         function(*each)
     start = time.process_time()
