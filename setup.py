@@ -10,6 +10,7 @@ Switches, each an environment variable set to 1, or to what is named; a changed 
     BPE_ANNOTATE   write an HTML page beside each kernel that scores its lines
 """
 
+import gc
 import gzip
 import os
 import re
@@ -326,6 +327,10 @@ class BuildKernels(build_ext):
         elif os.path.abspath(there) != os.path.abspath(target := self.get_ext_fullpath(ext.name)):
             self.mkpath(os.path.dirname(target))
             self.copy_file(there, target)
+
+
+# Cython makes millions of objects that stay: with Python's own threshold, a third of its time is collecting garbage.
+gc.set_threshold(1_000_000)
 
 
 def translate(modules: list[Extension]) -> None:
