@@ -28,6 +28,7 @@ from bpe.compat.huggingface import Tokenizer
 from bpe.compat.transformers_calls import (
     Acceleration,
     AccelerationState,
+    find_overrides,
     is_short,
     is_tensor_type,
     make_tensors,
@@ -217,15 +218,28 @@ def _make_accelerated(function: Any, arguments: Any) -> Any:
 
 
 def _make_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
-    """Make the replacements of the methods of a class, which call the original ones where they must."""
+    """Make the replacements of the methods of a class, which call the original ones where they must.
+
+    A method that a class has of its own is not replaced, since it may do anything and have other parameters, except
+    `_encode_plus`, whose results are compared.
+    """
     methods = {**_make_encoding_methods(original_methods), **_make_decoding_methods(original_methods)}
     methods["apply_chat_template"] = make_chat_method(original_methods["apply_chat_template"])
+    for name in list(methods):
+        if name != "_encode_plus" and _is_own(original_methods, name):
+            del methods[name]
     for name, method in methods.items():
         # So that the method has the same signature too, which libraries ask for.
         update_wrapper(method, original_methods[name])
         method._bpe_original = original_methods[name]
     default = original_methods[BACKEND_ATTRIBUTE]
     return {**methods, BACKEND_ATTRIBUTE: _calls.BackendAttribute(default)}
+
+
+def _is_own(methods: dict[str, Any], name: str) -> bool:
+    """Whether a class has a method of its own instead of that of transformers."""
+    standard_methods = _find_original_methods(_load_backend())
+    return methods[name] is not standard_methods[name]
 
 
 def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
@@ -245,7 +259,7 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
     )
 
     def make_layout(tokenizer: Any, text: Any, options: dict[str, Any], key: tuple[Any, ...]) -> Any:
-        is_single, has_pair, ids_only = (bool(key[0] & flag) for flag in (1, 2, 4))
+        has_pair, ids_only = (bool(key[0] & flag) for flag in (2, 4))
         if not (uses_standard_encode if ids_only else uses_standard_call):
             return None
         if getattr(type(tokenizer)._encode_plus, "_bpe_original", None) is not original_encode_plus:
@@ -254,7 +268,7 @@ def _make_encoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
         layout = state.find_layout(tokenizer, key)
         if layout is None:
             batch_type = None if ids_only else BatchEncoding
-            layout = read_layout(tokenizer, state, options, batch_type, 1 + has_pair, is_single)
+            layout = read_layout(tokenizer, state, options, batch_type, 1 + has_pair)
             if layout is not None:
                 state.keep_layout(key, layout)
         return layout
@@ -322,14 +336,15 @@ def _make_decoding_methods(original_methods: dict[str, Any]) -> dict[str, Any]:
         **options: Any,
     ) -> list[str]:
         options = {**options, "clean_up_tokenization_spaces": clean_up_tokenization_spaces}
-        is_plain = type(sequences) is list and len(sequences) > 0 and type(sequences[0]) is list
-        method = decode if is_plain else original_batch_decode
-        result: list[str] = method(self, sequences, skip_special_tokens, **options)
+        if type(sequences) is list and len(sequences) > 0 and type(sequences[0]) is list:
+            rows: list[str] = self.decode(token_ids=sequences, skip_special_tokens=skip_special_tokens, **options)
+            return rows
+        result: list[str] = original_batch_decode(self, sequences, skip_special_tokens, **options)
         return result
 
     def convert_ids_to_tokens(self: Any, ids: Any, skip_special_tokens: bool = False) -> Any:
         original_convert = original_methods["convert_ids_to_tokens"]
-        if type(ids) is not list or original_convert.__qualname__ != "TokenizersBackend.convert_ids_to_tokens":
+        if type(ids) is not list:
             return original_convert(self, ids, skip_special_tokens)
         state = _find_state(self, original_methods, ids, decoding=True)
         if not state.result.decoding:
@@ -388,7 +403,8 @@ def _find_state(
 ) -> AccelerationState:
     """Return the state of a tokenizer, made or made again if its backend changed.
 
-    With `decoding`, only what decoding depends on is compared.
+    With `decoding`, only what decoding depends on is compared, unless all of the backend may have changed since the
+    last call.
     """
     state: AccelerationState | None = tokenizer.__dict__.get(STATE_ATTRIBUTE)
     if state is not None and state.is_certain(tokenizer):
@@ -396,8 +412,9 @@ def _find_state(
     backend = tokenizer.__dict__[BACKEND_ATTRIBUTE]
     is_unchanged = False
     if state is not None and state.backend is backend:
-        n_compared = 3 if decoding else 5
-        is_unchanged = state.quick_signature[:n_compared] == _make_quick_signature(backend, decoding)
+        compares_all = state.backend_was_read or not decoding
+        n_compared = 5 if compares_all else 3
+        is_unchanged = state.quick_signature[:n_compared] == _make_quick_signature(backend, not compares_all)
         # Where nothing is accelerated, results cannot differ, and this takes longer than a short call. A twin, which
         # answers before results are compared, does differ.
         is_used = state.verification_due or state.result.encoding or state.result.decoding
@@ -451,7 +468,7 @@ def _make_full_signature(backend: Any) -> Any:
     model = backend.model
     names = ("dropout", "unk_token", "fuse_unk", "byte_fallback", "ignore_merges")
     settings = [getattr(model, name, None) for name in names]
-    return repr(backend.get_added_tokens_decoder()), backend.get_vocab_size(False), settings
+    return repr(backend.get_added_tokens_decoder()), backend.get_vocab_size(False), settings, find_overrides(backend)
 
 
 def _make_state(tokenizer: Any) -> AccelerationState:
@@ -505,13 +522,15 @@ def _compare(tokenizer: Any, state: AccelerationState, original_methods: dict[st
     for ids in (encoding.ids for encoding in backend.encode_batch(texts)):
         n_wrong += any(backend.decode(ids, skip) != compat.decode(ids, skip) for skip in (False, True))
         n_wrong += any(backend.decode(ids[start:]) != compat.decode(ids[start:]) for start in range(1, 4))
+    own_name = "decode" if _is_own(original_methods, "decode") else ""
     if getattr(type(tokenizer), _DECODE_METHOD) is not standard_decode:
-        n_wrong = -1
+        own_name = _DECODE_METHOD
+    n_wrong += bool(own_name)
     state.result.decoding = not n_wrong
     state.decoding = None if n_wrong else compat
     if n_wrong:
         state.result.reasons.append(
-            "its class has a _decode of its own" if n_wrong < 0 else "decoding differs on probe texts"
+            f"its class has a {own_name} of its own" if own_name else "decoding differs on probe texts"
         )
 
 

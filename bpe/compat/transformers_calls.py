@@ -138,7 +138,15 @@ def make_twin(backend: Any) -> Any:
     ]
     for tokens in split_additions(rows, backend.get_vocab_size(False), backend.model.token_to_id):
         twin.add_tokens(tokens)
+    for name, method in find_overrides(backend).items():
+        setattr(twin, name, method)
     return twin if twin.get_added_tokens_decoder() == added else None
+
+
+def find_overrides(backend: Any) -> dict[str, Any]:
+    """Find the methods that replace those of a backend's class, as transformers replaces `decode` for CLIP."""
+    attributes = getattr(backend, "__dict__", {})
+    return {name: value for name, value in attributes.items() if callable(getattr(type(backend), name, None))}
 
 
 def make_view(tokenizer: Any, state: AccelerationState) -> Any:
@@ -162,7 +170,7 @@ def is_short(text: Any, pair: Any, options: dict[str, Any]) -> bool:
 
 
 def read_layout(
-    tokenizer: Any, state: AccelerationState, options: dict[str, Any], batch_type: Any, n_texts: int, is_single: bool
+    tokenizer: Any, state: AccelerationState, options: dict[str, Any], batch_type: Any, n_texts: int
 ) -> RowLayout | None:
     """Read the layout of a call's rows from its options; None where transformers' own code must answer.
 
@@ -172,13 +180,12 @@ def read_layout(
         options: the options.
         batch_type: the class of the result, or None for a call that returns ids only.
         n_texts: 2 for pairs, otherwise 1.
-        is_single: whether the call is for one text or pair.
 
     """
     if not state.result.encoding or not _are_supported(options) or hasattr(type(tokenizer), "_switch_to_input_mode"):
         return None
     assert state.compat is not None
-    truncation, padding = _read_truncation(tokenizer, options), _read_padding(tokenizer, state, is_single, options)
+    truncation, padding = _read_truncation(tokenizer, options), _read_padding(tokenizer, state, options)
     if truncation is None or padding is None:
         return None
     add_special: bool = options.get("add_special_tokens", True)
@@ -274,10 +281,8 @@ def _read_truncation(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...]
     return (max_length, 0, "longest_first", tokenizer.truncation_side) if truncates else ()
 
 
-def _read_padding(
-    tokenizer: Any, state: AccelerationState, is_single: bool, options: dict[str, Any]
-) -> tuple[Any, ...] | None:
-    """Read the padding that a call asks for; None where transformers must decide. A single text needs none."""
+def _read_padding(tokenizer: Any, state: AccelerationState, options: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Read the padding that a call asks for; None where transformers must decide."""
     padding = options.get("padding", False)
     if padding is False:
         return ()
@@ -289,8 +294,6 @@ def _read_padding(
     token_id = None if token is None or state.compat is None else state.compat.token_to_id(token)
     if token_id is None:
         return None
-    if to_longest and is_single:
-        return ()
     side = options.get("padding_side")
     return (
         tokenizer.padding_side if side is None else side, token_id, tokenizer.pad_token_type_id, token, max_length

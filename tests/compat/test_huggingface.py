@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import enum
 import gc
 import inspect
 import json
@@ -348,6 +349,18 @@ def test_wrong_inputs_are_refused(tok: Tokenizer, bad: Any) -> None:
         tok.encode_batch("abc")
     with pytest.raises(TypeError, match="PreTokenizedInputSequence must be Union"):
         tok.encode("a", is_pretokenized=True)
+
+
+class Tag(str, enum.Enum):
+    LOW = "low"
+
+
+@pytest.mark.parametrize("words", [[Tag.LOW, "x"], (np.str_("a\0"), np.str_("low")), np.array(["low", "er"])])
+def test_words_of_subclasses_of_str_are_encoded_as_the_characters_that_they_have(words: Any) -> None:
+    own = Tokenizer(bpe.train(texts=["the low lower"], vocab_size=258))
+    expected = own.encode([str.__str__(word) for word in words], is_pretokenized=True).ids
+    assert own.encode(words, is_pretokenized=True).ids == expected
+    assert own.encode_batch([words], is_pretokenized=True)[0].ids == expected
 
 
 @pytest.mark.parametrize("name", ["normalizer", "pre_tokenizer", "post_processor", "decoder"])

@@ -528,6 +528,124 @@ def test_changes_are_noticed_whoever_makes_them() -> None:
         assert fast.tokenize("The Low") == original.tokenize("The Low")
 
 
+@pytest.mark.parametrize("method", ["decode", "convert_ids_to_tokens"])
+def test_calls_of_transformers_that_change_the_backend_are_noticed_after_decoding(method: str) -> None:
+    """Decoding compares less of a backend than encoding; the rest is compared by the call after it."""
+    original, fast = load_plain("gpt2"), bpe.accelerate(load_plain("gpt2"))
+    for number in range(2):
+        for tokenizer in (original, fast):
+            tokenizer.add_eos_token = number == 0
+            getattr(tokenizer, method)([5, 6])
+        assert_same(original("the low"), fast("the low"))
+        assert fast.encode("the low") == original.encode("the low")
+
+
+@pytest.mark.parametrize("patches", [False, True])
+def test_methods_of_a_backend_that_are_its_own(patches: bool) -> None:
+    """As transformers gives the backend of CLIP's tokenizers another `decode`; here also after the first call."""
+    original, fast = load_plain("gpt2"), bpe.accelerate(load_plain("gpt2"))
+    ids = original("the low")["input_ids"]
+    for tokenizer in (original, fast):
+        if patches:
+            tokenizer.decode(ids)
+        decode = tokenizer.backend_tokenizer.decode
+        tokenizer.backend_tokenizer.decode = lambda *args, decode=decode, **options: decode(*args, **options).upper()
+    if not patches:
+        fast = bpe.accelerate(fast)
+    assert original.decode(ids) == "THE LOW"
+    assert fast.decode(ids) == "THE LOW"
+    assert fast.batch_decode([ids, ids]) == original.batch_decode([ids, ids])
+    assert_same(original("the low"), fast("the low"))
+
+
+def test_clip_decodes_with_spaces() -> None:
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(end_of_word_suffix="</w>"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400, end_of_word_suffix="</w>", special_tokens=["<s>", "</s>"], show_progress=False,
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    tokenizer.train_from_iterator(["the lowest price"] * 3, trainer)
+    model, names = json.loads(tokenizer.to_str())["model"], dict.fromkeys(("unk_token", "pad_token"), "</s>")
+    merges = [tuple(pair) for pair in model["merges"]]
+    original = transformers.CLIPTokenizer(
+        vocab=model["vocab"], merges=merges, bos_token="<s>", eos_token="</s>", **names
+    )
+    fast = bpe.accelerate(original)
+    ids = original("the low, lowest price")["input_ids"]
+    assert " " in original.decode(ids)
+    assert fast.decode(ids) == original.decode(ids)
+    assert fast.batch_decode(np.array([ids])) == original.batch_decode(np.array([ids]))
+
+
+class OwnMethods(transformers.PreTrainedTokenizerFast):  # type: ignore[misc, name-defined]
+    """A class with methods of its own, of which some have other parameters."""
+
+    def decode(self, token_ids: Any, skip_special_tokens: bool = False, loud: bool = False, **options: Any) -> Any:
+        text = super().decode(token_ids, skip_special_tokens, **options)
+        return [row.upper() for row in text] if isinstance(text, list) else text.upper() if loud else text + "!"
+
+    def tokenize(self, text: str, backwards: bool = False, **options: Any) -> list[str]:
+        tokens: list[str] = super().tokenize(text, **options)
+        return tokens[::-1] if backwards else [*tokens, "end"]
+
+    def convert_ids_to_tokens(self, ids: Any, *, skip_special_tokens: bool = False) -> Any:
+        return ["<", *super().convert_ids_to_tokens(ids, skip_special_tokens), ">"]
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
+        return super().apply_chat_template([{"role": "system", "content": "x"}, *conversation], **options)
+
+    def encode(self, text: Any, *, loud: bool = False, **options: Any) -> list[int]:
+        return super().encode(text.upper() if loud else text, **options)  # type: ignore[no-any-return]
+
+    def __call__(self, text: Any, **options: Any) -> Any:
+        return super().__call__(f"{text} low", **options)
+
+
+@pytest.mark.parametrize("patches", [False, True])
+def test_methods_of_a_class_that_are_its_own(patches: bool, request: pytest.FixtureRequest) -> None:
+    def load() -> Any:
+        tokenizer = OwnMethods(tokenizer_object=tokenizers.Tokenizer.from_str(shape("gpt2")), **NAMES)
+        tokenizer.chat_template = TEMPLATE
+        return tokenizer
+
+    original, messages = load(), [{"role": "user", "content": "the low"}]
+    ids = original.encode("the low")
+    calls = [
+        lambda tok: tok.decode(ids), lambda tok: tok.decode(ids, False, True), lambda tok: tok.batch_decode([ids, ids]),
+        lambda tok: tok.tokenize("the low"), lambda tok: tok.tokenize("the low", True),
+        lambda tok: tok.convert_ids_to_tokens(ids), lambda tok: tok.apply_chat_template(messages, tokenize=False),
+        lambda tok: tok.apply_chat_template(messages)["input_ids"], lambda tok: tok.encode("the low", loud=True),
+        lambda tok: tok("the")["input_ids"],
+    ]  # fmt: skip
+    expected = [call(original) for call in calls]
+    if patches:
+        request.getfixturevalue("patched")
+    fast = load() if patches else bpe.accelerate(original)
+    assert [call(fast) for call in calls] == expected
+
+
+def test_tokenize_of_a_class_with_other_parameters() -> None:
+    names = ["<unk>", "<s>", "</s>", "▁", "l", "o", "w", "x", "▁<PRE>", "▁<MID>", "▁<SUF>", "▁<EOT>"]
+    original = transformers.CodeLlamaTokenizer(vocab={name: i for i, name in enumerate(names)}, merges=[])
+    fast = bpe.accelerate(transformers.CodeLlamaTokenizer(vocab={name: i for i, name in enumerate(names)}, merges=[]))
+    for options in ({"add_special_tokens": True}, {"suffix": "x"}, {}):
+        assert fast.tokenize("low", **options) == original.tokenize("low", **options)
+        assert fast.encode("low") == original.encode("low")
+
+
+@pytest.mark.parametrize("texts", ["xyzxyzxyz", ["xyzxyz"], ["xyzxyzxyzxyz", "x", "", "xyzx"]])
+@pytest.mark.parametrize("padding", [True, "longest", "max_length", False])
+def test_rows_that_overflow_are_padded_too(texts: Any, padding: Any) -> None:
+    original, fast = load_plain("gpt2"), bpe.accelerate(load_plain("gpt2"))
+    results = [tok(texts, truncation=True, max_length=4, padding=padding) for tok in (original, fast)]
+    expected, rows = ([row.overflowing for row in result.encodings] for result in results)
+    for name in ("ids", "attention_mask", "special_tokens_mask", "type_ids", "offsets", "tokens"):
+        assert [[getattr(row, name) for row in group] for group in rows] == [
+            [getattr(row, name) for row in group] for group in expected
+        ]
+
+
 def test_a_normalizer_spells_added_tokens_from_the_next_call() -> None:
     tokenizer, fast = load_plain("llama3"), load_plain("llama3")
     for tok in (tokenizer, fast):
