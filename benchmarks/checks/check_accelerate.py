@@ -89,6 +89,9 @@ def draw_call(order: random.Random, n_ids: int) -> tuple[str, tuple[Any, ...], d
         if method == "__call__" and order.random() < 0.5:
             n_texts = order.choice((0, 1, 2, 9))
             text, pair = [draw_text(order) for _ in range(n_texts)], [draw_text(order) for _ in range(n_texts)]
+        if method == "__call__" and type(text) is str and order.random() < 0.2:
+            words = [order.choice((str, np.str_))(word) for word in text.split(" ")]
+            return method, (words,), {"is_split_into_words": True, **draw_options(order)}
         arguments = (text, pair) if order.random() < 0.25 else (text,)
         call_options = {} if method == "tokenize" else draw_options(order)
         texts = [text, pair] if type(text) is str else [*text, *pair]
@@ -124,7 +127,8 @@ def describe_result(result: Any) -> Any:
         columns = {name: describe_result(value) for name, value in result.items()}
         rows = [
             (row.ids, row.tokens, row.offsets, row.attention_mask, row.type_ids, row.special_tokens_mask, row.word_ids)
-            for row in result.encodings or ()
+            for first in result.encodings or ()
+            for row in (first, *first.overflowing)
         ]
         return list(columns), columns, rows, result._n_sequences
     if isinstance(result, np.ndarray) and result.dtype == object:  # rows of different lengths
@@ -163,7 +167,7 @@ def make_tokenizers(order: random.Random, json: str) -> tuple[Any, Any]:
 
 def change_settings(order: random.Random, pair: tuple[Any, Any]) -> None:
     """Change the same settings of both tokenizers, or none."""
-    kind, side = order.randrange(9), order.choice(("left", "right"))
+    kind, side = order.randrange(10), order.choice(("left", "right"))
     for tokenizer in pair:
         if kind == 0:
             tokenizer.add_tokens(["<new>", "low"])
@@ -179,6 +183,9 @@ def change_settings(order: random.Random, pair: tuple[Any, Any]) -> None:
             tokenizer.backend_tokenizer.normalizer = tokenizers.normalizers.Lowercase()
         elif kind == 6:
             tokenizer.chat_template = TEMPLATES[1]
+        elif kind == 7 and tokenizer.eos_token is not None:  # transformers changes the backend; decoding comes first
+            tokenizer.add_eos_token = not tokenizer.add_eos_token
+            tokenizer.decode([3])
 
 
 def main() -> None:
