@@ -23,7 +23,7 @@ import numpy as np
 from bpe.base.atomic_files import atomic_write
 from bpe.base.forks import make_lock
 from bpe.base.memory_limits import parse_byte_count
-from bpe.base.utf8 import read_file, to_plain_str
+from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._calls import find_names
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_hf_decode, with_fast_hf_encode
@@ -757,7 +757,7 @@ def _check_input(value: Any, is_pretokenized: bool) -> str | list[str]:
             raise TypeError("TextInputSequence must be str")
         return value
     if _is_list_of_words(value):
-        return [to_plain_str(word) for word in value]
+        return [str.__str__(word) for word in value]  # a subclass may have a `__str__` of its own
     raise TypeError("PreTokenizedInputSequence must be Union[List[str], Tuple[str]]")
 
 
