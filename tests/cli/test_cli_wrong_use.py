@@ -62,6 +62,7 @@ def test_options_may_stand_between_files(
         ("decode 99999999999999999999 -t tok.json", 1, "99999999999999999999 is no token id"),
         ("decode [1, 99999999999] -t tok.json", 1, "^bpe: error: 99999999999 is no token id"),
         (f"decode {'9' * 5000} -t tok.json", 1, "99 is no token id"),
+        (f"encode english.txt -t tok.json --format native -o s --append {'9' * 5000}", 1, r"--append is '9{50,}…"),
         ("encode --text low -t tok.json --per-line", 2, "with --text there are no FILES, .*; leave out --per-line"),
         ("encode --text low -t tok.json --part 0/2", 2, "; leave out --part"),
         ("count --text low -t tok.json --on-error skip", 2, "; leave out --on-error"),
