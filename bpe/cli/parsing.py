@@ -42,6 +42,10 @@ _FLAGS_BY_DEST = (
 #: Advice that only Python has, as patterns, and what to write on a command line.
 _ADVICE = {
     r"allowed_special='all'": "--allow-special",
+    r"\brank=(\d+), world=(\d+)": r"--part \1/\2",
+    r"\bpart \(rank=, world=, (--part)\)": r"\1",
+    r"\bspecial_tokens=\[('[^']*'|\"[^\"]*\")\]": r"--special-token \1",
+    r'pass Sources\(…, format="jsonl"\)': "give --input-format jsonl",
     r"append=None to write none": "--append '' to write none",
     r", or give bpe\.Alphabet\('corpus'\)": "",
     r"unk_token='<unk>', or with alphabet=bpe\.Alphabet\(…\) that has it": "--unk-token '<unk>' or --byte-fallback",
@@ -272,7 +276,7 @@ def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
 
     def replace_assignment(match: re.Match[str]) -> str:
         flag, value = flags[match[1]], match[2] or ""
-        if not value and match.string[match.end() : match.end() + 1] in ("", " ", ",", ";"):
+        if not value and match.string[match.end() : match.end() + 1] in ("", " ", ",", ";", ":"):
             return flag
         if value == "True" or (flag in switches and value == "1"):
             return flag

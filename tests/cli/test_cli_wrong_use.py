@@ -87,6 +87,13 @@ def test_options_may_stand_between_files(
         ("train english.txt -o t.json --vocab-size 300 --pretokenizer nones", 2, r"'none'; did you mean none\?"),
         ("train english.txt -o t.json --vocab-size 300 --normalizer NFKC", 2, r"did you mean nfkc\?"),
         (f"train english.txt -o t.json --vocab-size 300 --special-token a {SPECIAL}", 2, "'a' --special-token '<"),
+        ("train --words a:1 -o t.json --num-merges 1 --superwords 9", 2, "which --words does not have; give FILES"),
+        ("train --counts w -o t.json --num-merges 1 --superwords 9", 2, "which --counts does not have; give FILES"),
+        (
+            "train english.txt -o t.json --vocab-size 300 --superwords 280 --model char",
+            1,
+            "leave out --model and --end",
+        ),
         ("train english.txt -o t.json --vocab-size 300 --superwords 200", 1, "--superwords is 200, but the 256 bytes"),
         ("encode english.txt -t tok.json -o texts", 2, "the output texts is a folder, and without --format"),
         ("convert tok.json vocab.json", 1, r"name it tokenizer\.json, or give --to vocab-merges and a folder"),
