@@ -20,7 +20,7 @@ from bpe.base._team import Crew
 from bpe.corpus.contents import SIGNATURE_BYTES, Compression, find_compression
 from bpe.corpus.listing import SourceFile, import_extra, open_remote
 from bpe.corpus.reading import DamagedFileError, EncodingErrors, Stream, make_changed_error
-from bpe.errors import ignore_system_errors, raise_if_of_signal_handler, with_article
+from bpe.errors import FormatError, ignore_system_errors, raise_if_of_signal_handler, with_article
 
 #: The number of bytes that are read ahead.
 READ_AHEAD_BYTES = 8 << 20
@@ -136,6 +136,8 @@ def open_stream(
                 yield Stream(raw, file.name, bytes_to_skip=start)
                 return
         chunks = decompress(raw, compression, file.name) if compression is not None else _read_chunks(raw)
+        if file.kind not in ("file", "remote"):
+            chunks = _drop_advice(chunks)
         if _is_read_ahead(file):
             chunks = read_ahead(_begin_empty(chunks), _measure, READ_AHEAD_BYTES)
         stack.enter_context(closing(chunks))
@@ -237,6 +239,14 @@ def read_text_before(file: SourceFile, offset: int, size: int) -> bytes:
         while count := stream.readinto(buffer[:bytes_left]):
             text, bytes_left = (text + bytes(buffer[:count]))[-size:], bytes_left - count
     return b"" if bytes_left else text
+
+
+def _drop_advice(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
+    """Yield the chunks of a pipe, whose damage is an error whatever `on_error` is: it cannot be read twice."""
+    try:
+        yield from chunks
+    except DamagedFileError as error:
+        raise FormatError(error.reason, path=error.path) from None
 
 
 def _begin_empty(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
