@@ -221,7 +221,8 @@ def check_int(name: str, value: object, min_value: int, max_value: int = COUNT_L
     with suppress(TypeError):
         number = operator.index(value)  # type: ignore[arg-type]
     if number is None or isinstance(value, bool):
-        raise TypeError(f"{name} is {describe(value)}; it must be an int of at least {min_value}")
+        limit = f"of at least {min_value}" if max_value == COUNT_LIMIT else f"from {min_value} to {max_value}"
+        raise TypeError(f"{name} is {describe(value)}; it must be an int {limit}")
     if not min_value <= number <= max_value:
         is_too_small = max_value == COUNT_LIMIT and number < min_value
         limit = f"at least {min_value}" if is_too_small else f"from {min_value} to {max_value}"

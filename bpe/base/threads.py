@@ -14,6 +14,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
+from bpe._names import MAX_THREADS
 from bpe.base._team import Crew, Outcome, Team, dismiss
 from bpe.errors import check_int
 
@@ -28,7 +29,7 @@ def resolve_threads(threads: int | None) -> int:
     DataLoader started: their siblings use the other cores.
     """
     if threads is not None:
-        return check_int("threads", threads, 1, 4096)
+        return check_int("threads", threads, 1, MAX_THREADS)
     if _in_child_process() or _in_data_loader_worker():
         return 1
     if hasattr(os, "sched_getaffinity"):

@@ -14,7 +14,7 @@ from itertools import groupby, takewhile
 from pkgutil import get_data, resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bpe._names import NORMALIZERS, SHARD_FORMATS, SOURCE_FORMATS
+from bpe._names import MAX_SHUFFLED_SHARDS, MAX_THREADS, NORMALIZERS, SHARD_FORMATS, SOURCE_FORMATS
 from bpe._version import __version__
 from bpe.base.memory_limits import check_memory
 from bpe.cli.parsing import (
@@ -38,9 +38,10 @@ from bpe.cli.parsing import (
     parse_words,
     unescape,
 )
-from bpe.errors import check_choice
+from bpe.errors import COUNT_LIMIT, check_choice
 from bpe.formats.loading import FORMATS
 from bpe.pretokenize.patterns import NAMES
+from bpe.vocab.vocabulary import ID_LIMIT
 
 if TYPE_CHECKING:
     import bpe
@@ -102,7 +103,7 @@ _FILES = "files, globs, directories, - for stdin, or scheme://…"
 FILES = (option("files FILE", _FILES, nargs="+"), *INPUT_FORMAT)
 ANY_FILES = (option("files FILE", _FILES, nargs="*"), *INPUT_FORMAT)
 COUNTS = option("--counts words.counts", "word counts instead of FILES: of bpe count-words, or lines of word TAB count")
-MIN_FREQUENCY = option("--min-frequency N", "stop below this count of a pair; default 1", type=at_least(1))
+MIN_FREQUENCY = option("--min-frequency N", "stop below this count of a pair; default 1", type=at_least(1, COUNT_LIMIT))
 SPLIT_DIGITS = option("--split-digits", "each digit is a token of its own")
 REMAP = option(
     "--remap remap.npy",
@@ -149,7 +150,7 @@ BOS_EOS = tuple(
     )
     for name, where in (("prepend", "before"), ("append", "after"))
 )
-THREADS = option("--threads N", "default: one per core", type=at_least(1))
+THREADS = option("--threads N", "default: one per core", type=at_least(1, MAX_THREADS))
 JSON = option("--json", "print the result as JSON; docs/command_line.md lists its keys")
 TEXT = option("--text TEXT", "a text instead of FILES")
 ALLOW_SPECIAL = option("--allow-special", "special tokens in the text become themselves, not plain text")
@@ -197,7 +198,11 @@ SHARD_OPTIONS = (
         "shuffle the documents over all shards and within each; needs as much disk space again while it runs",
         type=at_least(0),
     ),
-    option("--shards N", "with --shuffle: the number of shards, instead of --shard-size", type=at_least(1)),
+    option(
+        "--shards N",
+        "with --shuffle: the number of shards, instead of --shard-size",
+        type=at_least(1, MAX_SHUFFLED_SHARDS),
+    ),
     option(
         "--validation FRACTION",
         "write this fraction of the documents to validation shards, such as 0.001, chosen by a hash of their text",
@@ -295,7 +300,7 @@ _TRAIN_OPTIONS = (
                 "tokens in all; N,N,… writes a tokenizer for each size, such as tokenizer-8000.json",
                 type=parse_sizes,
             ),
-            option("--num-merges N", "merges in all", type=at_least(0)),
+            option("--num-merges N", "merges in all", type=at_least(0, ID_LIMIT)),
             required=True,
         ),
         option("--model", "symbols are bytes (default) or characters", choices=("byte", "char")),
@@ -326,12 +331,12 @@ _TRAIN_OPTIONS = (
             option("--classic", "--tie-break first", dest="tie_break", action="store_const", const="first"),
         ),
         MIN_FREQUENCY,
-        option("--max-token-length N", "make no token longer than N symbols", type=at_least(1)),
+        option("--max-token-length N", "make no token longer than N symbols", type=at_least(1, ID_LIMIT)),
         SPLIT_DIGITS,
         option(
             "--superwords N",
             "from N tokens on, learn tokens that reach across words, from whole lines; FILES are read twice",
-            type=at_least(1),
+            type=at_least(1, ID_LIMIT),
         ),
     ),
     group(
@@ -640,7 +645,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "demo": Command(
         "demo:main",
-        option("--vocab-size N", "default 4000", type=at_least(256), default=4000),
+        option("--vocab-size N", "default 4000", type=at_least(256, ID_LIMIT), default=4000),
         make_output_option("tokenizer.json", "keep the tokenizer here", required=False),
         THREADS,
         JSON,

@@ -35,6 +35,7 @@ from bpe.cli.files import (
     show_progress,
 )
 from bpe.cli.names import check_tokenizers, list_siblings, load_tokenizer
+from bpe.cli.parsing import parse_id
 from bpe.corpus.blocks import Block
 from bpe.corpus.reading import check_encoding_errors, find_last_character_end
 from bpe.corpus.sources import Sources
@@ -171,7 +172,7 @@ def _parse_token(tokenizer: bpe.Tokenizer, text: str | None) -> int | str | Form
         return DEFAULT
     if not text:
         return None
-    return int(text) if text.isdecimal() and text not in tokenizer.special_tokens else text
+    return parse_id(text) if text not in tokenizer.special_tokens else text
 
 
 def _log_separator_advice(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, is_npy: bool) -> None:
@@ -396,13 +397,12 @@ def verify(args: argparse.Namespace) -> int:
 
 def convert_shards(args: argparse.Namespace) -> None:
     """Write shards in another format."""
-    end_of_text = args.end_of_text
     manifest = converting.convert_shards(
         args.folder,
         args.output,
         args.format,
         shard_size=args.shard_size,
-        end_of_text=int(end_of_text) if end_of_text is not None and end_of_text.isdecimal() else end_of_text,
+        end_of_text=None if args.end_of_text is None else parse_id(args.end_of_text),
         drop_boundaries=args.drop_boundaries,
         drop_masks=args.drop_masks,
     )

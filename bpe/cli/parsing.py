@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from bpe.errors import check_unicode, escape_unprintable, suggest
+from bpe.errors import COUNT_LIMIT, check_unicode, escape_unprintable, suggest
+from bpe.vocab.vocabulary import ID_LIMIT
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -41,6 +42,10 @@ _FLAGS_BY_DEST = (
 #: Advice that only Python has, as patterns, and what to write on a command line.
 _ADVICE = {
     r"allowed_special='all'": "--allow-special",
+    r"\brank=(\d+), world=(\d+)": r"--part \1/\2",
+    r"\bpart \(rank=, world=, (--part)\)": r"\1",
+    r"\bspecial_tokens=\[('[^']*'|\"[^\"]*\")\]": r"--special-token \1",
+    r'pass Sources\(…, format="jsonl"\)': "give --input-format jsonl",
     r"append=None to write none": "--append '' to write none",
     r", or give bpe\.Alphabet\('corpus'\)": "",
     r"unk_token='<unk>', or with alphabet=bpe\.Alphabet\(…\) that has it": "--unk-token '<unk>' or --byte-fallback",
@@ -64,6 +69,8 @@ _ADVICE = {
 }
 
 
+#: The most digits of a number, so that Python converts it, and prints it, whatever its limit.
+_MAX_DIGITS = 99
 #: Text that needs no quotes in a shell, and quotation marks.
 _UNQUOTED, _QUOTATION_MARKS = r"[0-9A-Za-z_.-]+", ("'", '"')
 
@@ -269,7 +276,7 @@ def replace_with_flags(message: str, parser: argparse.ArgumentParser) -> str:
 
     def replace_assignment(match: re.Match[str]) -> str:
         flag, value = flags[match[1]], match[2] or ""
-        if not value and match.string[match.end() : match.end() + 1] in ("", " ", ",", ";"):
+        if not value and match.string[match.end() : match.end() + 1] in ("", " ", ",", ";", ":"):
             return flag
         if value == "True" or (flag in switches and value == "1"):
             return flag
@@ -304,8 +311,10 @@ def _is_subject(match: re.Match[str]) -> bool:
 # Types of values ------------------------------------------------------------------------------------------------------
 
 
-def at_least(smallest: int) -> Callable[[str], int]:
+def at_least(smallest: int, largest: int | None = None) -> Callable[[str], int]:
     """Make the type of whole numbers of at least `smallest`, in which k is a thousand and M a million.
+
+    Where no `largest` is given, the library says which number is too large.
 
     >>> at_least(1)("32k"), at_least(1)("1.5M")
     (32000, 1500000)
@@ -313,9 +322,12 @@ def at_least(smallest: int) -> Callable[[str], int]:
 
     def convert(text: str) -> int:
         number = _parse_whole_number(text)
-        if number is None or number < smallest:
+        if number is None or number < smallest or (largest is not None and number > largest):
+            rule = f"of at least {smallest}" if largest is None else f"from {smallest} to {largest}"
+            if number is None and re.fullmatch("[0-9]+", text):
+                rule += f" with at most {_MAX_DIGITS} digits"
             advice = "; write 32000 or 32k" if re.search("[ekm_]", text, re.IGNORECASE) else ""
-            raise ValueError(f"{text!r} is not a whole number of at least {smallest}{advice}")
+            raise ValueError(f"{text!r} is not a whole number {rule}{advice}")
         return number
 
     return convert
@@ -323,12 +335,17 @@ def at_least(smallest: int) -> Callable[[str], int]:
 
 def _parse_whole_number(text: str) -> int | None:
     """Read digits, or a number with a unit that gives a whole one; None for any other text."""
-    match = re.fullmatch(r"([0-9]{1,18})(?:(?:\.([0-9]{1,6}))?([kKmM]))?", text)
+    match = re.fullmatch(rf"([0-9]{{1,{_MAX_DIGITS}}})(?:(?:\.([0-9]{{1,6}}))?([kKmM]))?", text)
     if match is None:
         return None
     exponent = {"": 0, "k": 3, "m": 6}[(match[3] or "").lower()]
     decimals = match[2] or ""
     return None if len(decimals) > exponent else int(match[1] + decimals.ljust(exponent, "0"))
+
+
+def parse_id(text: str) -> int | str:
+    """Read the number of an id; any other text, or a number of more digits than Python converts, is a token's name."""
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else text
 
 
 def parse_port(text: str) -> int:
@@ -342,7 +359,9 @@ def parse_part(text: str) -> tuple[int, int]:
     """Read part I of N, as I/N."""
     match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if match is None or not int(match[1]) < int(match[2]):
-        raise ValueError(f"{text!r} is no part: give I/N with I from 0 to N - 1, such as 0/64")
+        raise ValueError(
+            f"{text!r} is no part: give I/N with I from 0 to N - 1, and N from 1 to 999999999, such as 0/64"
+        )
     return int(match[1]), int(match[2])
 
 
@@ -387,8 +406,8 @@ def parse_words(text: str) -> dict[str, int]:
     for item in text.split():
         word, _, count = item.rpartition(":")
         number = _parse_whole_number(count)
-        if not word or not number:
-            raise ValueError(f"{item!r} is no word with its count, such as hug:10, of at most 18 digits")
+        if not word or not number or number > COUNT_LIMIT:
+            raise ValueError(f"{item!r} is no word with its count, such as hug:10; counts are from 1 to {COUNT_LIMIT}")
         check_unicode("the word", word)
         counts[word] = counts.get(word, 0) + number
     if not counts:
@@ -397,12 +416,12 @@ def parse_words(text: str) -> dict[str, int]:
 
 
 def parse_sizes(text: str) -> int | list[int]:
-    """Read a whole number of at least 1, or several with commas between.
+    """Read the size of a vocabulary, or several with commas between.
 
     >>> parse_sizes("32k"), parse_sizes("8k,16k")
     (32000, [8000, 16000])
     """
-    parse_size = at_least(1)
+    parse_size = at_least(1, ID_LIMIT)
     if re.fullmatch(r"[0-9]{1,3}(,000)+", text):
         plain = text.replace(",", "")
         raise ValueError(f"{text!r} has commas, which stand between several sizes; write {plain}")

@@ -45,6 +45,8 @@ def train(args: argparse.Namespace) -> None:
     """Learn a tokenizer from files or word counts, and save it."""
     if args.end_of_word_glued and args.end_of_word is None:
         args.parser.error("--end-of-word-glued needs --end-of-word")
+    if args.superwords is not None and (given := next((n for n in ("counts", "words") if getattr(args, n)), None)):
+        args.parser.error(f"--superwords learns from whole lines, which --{given} does not have; give FILES instead")
     sources = _open_training_corpus(args)
     outputs = list_outputs(args)
     for output in outputs:

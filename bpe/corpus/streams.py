@@ -8,6 +8,7 @@ is read in the caller's thread only, since Ctrl-C interrupts no other thread tha
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -19,7 +20,7 @@ from bpe.base._team import Crew
 from bpe.corpus.contents import SIGNATURE_BYTES, Compression, find_compression
 from bpe.corpus.listing import SourceFile, import_extra, open_remote
 from bpe.corpus.reading import DamagedFileError, EncodingErrors, Stream, make_changed_error
-from bpe.errors import ignore_system_errors, raise_if_of_signal_handler, with_article
+from bpe.errors import FormatError, ignore_system_errors, raise_if_of_signal_handler, with_article
 
 #: The number of bytes that are read ahead.
 READ_AHEAD_BYTES = 8 << 20
@@ -35,6 +36,15 @@ max_window_bytes = 1 << 31
 max_unpacked_bytes = 1 << 62
 #: The fewest bytes of a compressed file that a thread reads: starting and joining one takes as long as reading them.
 MIN_THREAD_BYTES = 1 << 15
+
+#: What a member, frame or stream begins with, and the most bytes of it.
+_MEMBER_STARTS: dict[Compression, re.Pattern[bytes]] = {
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "bz2": re.compile(rb"BZh[1-9]"),
+    "xz": re.compile(rb"\xfd7zXZ\0"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+}
+_MEMBER_START_BYTES = 6
 
 Item = TypeVar("Item")
 #: Data, and the bytes of the file that were read for it and everything before it.
@@ -126,6 +136,8 @@ def open_stream(
                 yield Stream(raw, file.name, bytes_to_skip=start)
                 return
         chunks = decompress(raw, compression, file.name) if compression is not None else _read_chunks(raw)
+        if file.kind not in ("file", "remote"):
+            chunks = _drop_advice(chunks)
         if _is_read_ahead(file):
             chunks = read_ahead(_begin_empty(chunks), _measure, READ_AHEAD_BYTES)
         stack.enter_context(closing(chunks))
@@ -227,6 +239,14 @@ def read_text_before(file: SourceFile, offset: int, size: int) -> bytes:
         while count := stream.readinto(buffer[:bytes_left]):
             text, bytes_left = (text + bytes(buffer[:count]))[-size:], bytes_left - count
     return b"" if bytes_left else text
+
+
+def _drop_advice(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
+    """Yield the chunks of a pipe, whose damage is an error whatever `on_error` is: it cannot be read twice."""
+    try:
+        yield from chunks
+    except DamagedFileError as error:
+        raise FormatError(error.reason, path=error.path) from None
 
 
 def _begin_empty(chunks: Generator[Chunk, None, None]) -> Generator[Chunk, None, None]:
@@ -358,7 +378,8 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
     """Yield a compressed file's data in chunks of at most DECOMPRESSED_CHUNK_BYTES, each with the bytes read so far.
 
     Raises:
-        DamagedFileError: for data that is damaged or ends early, or has more than `max_unpacked_bytes` unpacked.
+        DamagedFileError: for data that is damaged, ends early or is followed by other bytes, or has more than
+            `max_unpacked_bytes` unpacked.
         ImportError: if a package for this compression is missing.
         OSError: for a file that cannot be read.
 
@@ -368,16 +389,18 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
     bytes_read, bytes_unpacked, data = 0, 0, b""
     while True:
         if decompressor.eof:
-            data = decompressor.unused_data
-            if compression in ("gzip", "xz"):  # zeros pad them
-                data = data.lstrip(b"\0")
-            while not data:
-                data = _read(file)
-                bytes_read += len(data)
-                if not data:
-                    return
-                if compression in ("gzip", "xz"):
-                    data = data.lstrip(b"\0")
+            data, new_bytes = _read_next_member(file, compression, decompressor.unused_data)
+            bytes_read += new_bytes
+            if not data:
+                return
+            if not _MEMBER_STARTS[compression].match(data):
+                end = bytes_read - len(data)
+                raise DamagedFileError(
+                    f"the {compression} data ends before byte {end}, and what follows is no {compression} data: it "
+                    f"begins with {data[:_MEMBER_START_BYTES]!r}; remove it (head -c {end}), or copy or download the "
+                    "file again",
+                    source,
+                )
             decompressor = make_decompressor()
         elif decompressor.needs_input:
             data = _read(file)
@@ -414,6 +437,27 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
                     source,
                 )
             yield decompressed, bytes_read
+
+
+def _read_next_member(file: BytesFile, compression: Compression, data: bytes) -> tuple[bytes, int]:
+    """Read the beginning of the member, frame or stream after one that has ended.
+
+    Args:
+        file: the file.
+        compression: its compression.
+        data: the bytes after the end that were read already.
+
+    Returns:
+        The bytes after the end, without the zeros that pad gzip and xz data, none at the end of the file; and how many
+        bytes were read.
+
+    """
+    padding = b"\0" if compression in ("gzip", "xz") else b""
+    data, bytes_read = data.lstrip(padding), 0
+    while len(data) < _MEMBER_START_BYTES and (more := _read(file)):
+        bytes_read += len(more)
+        data = (data + more).lstrip(padding)
+    return data, bytes_read
 
 
 def _read(file: BytesFile) -> bytes:

@@ -292,8 +292,16 @@ class WordCounts:
 
     def __getitem__(self, word: str | bytes) -> int:
         """Return the count of a word, 0 if the word does not occur."""
+        if not isinstance(word, TextLike):
+            raise TypeError(f"word is {describe(word)}; it must be str or bytes (most_common lists words in order)")
         with self._lock:
             return self._table.get(to_bytes(word))
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Iterate over the words, in order of first appearance."""
+        return (word for word, _ in self.items())
+
+    __reversed__ = None  # as for a mapping, not by index
 
     def __contains__(self, word: str | bytes) -> bool:
         return self[word] > 0
@@ -321,6 +329,20 @@ class WordCounts:
         """Return the words and counts as arrays that may be those of this object: the caller must not write to them."""
         with self._lock:
             return list_in_order(self._words, threads) if isinstance(self._words, WordTable) else self._words
+
+    def keys(self) -> Iterator[bytes]:
+        """Iterate over the words, in order of first appearance.
+
+        >>> counts = WordCounts("whitespace")
+        >>> counts.add("low lower low")
+        >>> dict(counts), sorted(counts)
+        ({b'low': 2, b'lower': 1}, [b'low', b'lower'])
+        """
+        return iter(self)
+
+    def values(self) -> Iterator[int]:
+        """Iterate over the counts, in order of first appearance."""
+        return iter(self._snapshot()[2].tolist())
 
     def items(self) -> Iterator[tuple[bytes, int]]:
         """Iterate over (word, count), in order of first appearance."""

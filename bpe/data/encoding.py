@@ -141,7 +141,9 @@ def encode_shards(
     n_threads = resolve_threads(threads)
     shard_format = SHARD_FORMATS[check_choice("format", format, tuple(SHARD_FORMATS))]
     if messages is not None:
-        given = {"append": append, "prepend": prepend, "shards": shards, "seed": seed, "rank": rank, "world": world}
+        if rank is not None or world is not None:
+            raise ValueError(f"rank={rank}, world={world} is given; it cannot be combined with messages=: leave it out")
+        given = {"append": append, "prepend": prepend, "shards": shards, "seed": seed}
         _refuse_with_messages({**given, "validation": validation or None, "extend": extend or None})
         return encode_chats(
             sources, tokenizer, Path(out), messages, shard_format, shard_size, allowed_special, progress
@@ -176,7 +178,10 @@ def _extend_folder(
 ) -> Manifest:
     """Add the documents of the sources to the finished shards in the plan's folder; returns the manifest of all."""
     if plan.part is not None:
-        raise ValueError(f"rank is {plan.part[0]} and extend is True; extend the folder with whole sources")
+        raise ValueError(
+            "extend is True, but rank={}, world={} gives a part of the sources; extend the folder with whole "
+            "sources".format(*plan.part)
+        )
     return add_shards(
         plan.folder,
         _make_header(sources, plan),
@@ -192,7 +197,7 @@ def _refuse_with_messages(arguments: dict[str, Any]) -> None:
             reason = (
                 "the chat template says what is around messages" if name in ("append", "prepend") else "leave it out"
             )
-            raise ValueError(f"{name} is {short_repr(value)}; it cannot be combined with messages: {reason}")
+            raise ValueError(f"{name} is {short_repr(value)}; it cannot be combined with messages=: {reason}")
 
 
 def _prepare_sources(sources_or_paths: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> Sources:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe._names import MAX_SHUFFLED_SHARDS
 from bpe.corpus.sources import Sources
 from bpe.data.formats.shard_format import ShardFormat
 from bpe.encode.engine import BosEos
@@ -25,8 +26,6 @@ DEFAULT_SHARD_SIZE = 1 << 28
 TRAIN, VALIDATION = "train", "val"
 #: The most shards: their names have five digits, so that sorting names gives their order.
 MAX_ORDERED_SHARDS = 100_000
-#: The most shuffled shards.
-MAX_SHUFFLED_SHARDS = 4096
 #: How many bytes of text a token is assumed to have, to derive a number of shards.
 _BYTES_PER_TOKEN = 4
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -228,6 +228,10 @@ class CorpusResult:
             )
         return self._metrics[name]
 
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the metrics."""
+        return iter(self._metrics)
+
 
 def find_savings(
     counts: NDArray[np.int64], adapter: Adapter, baseline: Adapter, is_whole: NDArray[np.bool_], max_savings: int
@@ -359,6 +363,13 @@ class TokenizerResult:
             return self.total[name]
         corpora = f" and no corpus; the corpora are {', '.join(self.corpora)}" if self.corpora else ""
         raise KeyError(f"{name!r} is no metric{corpora}; to_dict() has all metrics")
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the metrics, without those of the corpora."""
+        return iter(self.total)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.corpora or name in self.total
 
     def costs(self) -> dict[str, float]:
         """Return the tokens per byte of each corpus."""

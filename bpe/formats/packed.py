@@ -11,6 +11,8 @@ from bpe.errors import FormatError, pluralize
 max_unpacked = 1 << 28
 #: How many bytes are decompressed at once.
 _STEP_BYTES = 1 << 14
+#: What each member of gzip data begins with.
+_GZIP_START = b"\x1f\x8b"
 
 
 def unpack(data: bytes) -> bytes:
@@ -47,7 +49,7 @@ def read_first_bytes(data: bytes, size: int) -> bytes:
 
 def _unpack_start(data: bytes, size: int) -> bytes:
     """Return the first bytes of a file, decompressed if it is gzip data; no more are decompressed."""
-    if data[:2] != b"\x1f\x8b":
+    if data[:2] != _GZIP_START:
         return data if size > len(data) else data[:size]
     import zlib  # here, because most processes never need it
 
@@ -64,6 +66,11 @@ def _unpack_start(data: bytes, size: int) -> bytes:
             while position < len(data) and not data[position]:
                 zeros = data[position : position + _STEP_BYTES]
                 position += len(zeros) - len(zeros.lstrip(b"\0"))
+            if n_left and not data.startswith(_GZIP_START, position) and position < len(data):
+                raise FormatError(
+                    f"the gzip data ends before byte {position}, and what follows is no gzip data; remove it (head -c "
+                    f"{position}), or download the file again"
+                )
     except (EOFError, zlib.error) as error:
         raise FormatError(f"the gzip data is damaged: {error}") from None
     return content.getvalue()

@@ -169,7 +169,9 @@ def check_superwords(superwords: object, config: TrainConfig, corpus: object) ->
     if not isinstance(superwords, SuperWords):
         raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
     if config.is_char_model or config.end_of_word is not None:
-        raise ValueError("superwords are for byte models without an end-of-word mark; leave model and end_of_word out")
+        raise ValueError(
+            "superwords are for byte models without an end-of-word mark; leave out model= and end_of_word="
+        )
     min_vocab_size = min((config.vocab_size or 0, *config.vocab_sizes))
     if config.vocab_size is None or min_vocab_size < superwords.transition:
         problem = f"num_merges is {config.num_merges}" if config.vocab_size is None else f"it is {min_vocab_size}"

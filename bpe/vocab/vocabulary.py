@@ -175,7 +175,7 @@ class Vocabulary:
 
     def __contains__(self, token_id: object) -> bool:
         """Whether an id has a token."""
-        return isinstance(token_id, int) and 0 <= token_id < self.limit and bool(self.kinds[token_id])
+        return isinstance(token_id, (int, np.integer)) and bool(0 <= token_id < self.limit and self.kinds[token_id])
 
     def __getitem__(self, token_id: int) -> bytes:
         """The bytes of a token; b"" for an id without a token."""

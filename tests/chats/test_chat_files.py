@@ -265,9 +265,11 @@ def test_a_folder_that_was_finished_meanwhile_stays(
 def test_arguments_that_messages_exclude(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     path = write_records(tmp_path / "chats.jsonl", [{"messages": CONVERSATIONS[0]}])
     options: dict[str, Any]
-    for options in ({"append": 0}, {"seed": 1}, {"shards": 2}, {"validation": 0.1}, {"rank": 0, "world": 2}):
+    for options in ({"append": 0}, {"seed": 1}, {"shards": 2}, {"validation": 0.1}):
         with pytest.raises(ValueError, match=f"{next(iter(options))} is .* cannot be combined with messages"):
             encode_shards(path, tok, tmp_path / "out", messages="messages", **options)
+    with pytest.raises(ValueError, match="rank=0, world=2 is given; it cannot be combined with messages"):
+        encode_shards(path, tok, tmp_path / "out", messages="messages", rank=0, world=2)
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(ValueError, match=r"a.txt is read as text; with messages=, sources must be JSON Lines"):
         encode_shards(tmp_path / "a.txt", tok, tmp_path / "out", messages="messages")

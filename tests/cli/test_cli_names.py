@@ -162,8 +162,40 @@ def test_numbers_with_units(text: str, number: int) -> None:
 
 @pytest.mark.parametrize("text", ["1.5", "1.2345k", "k", "-1k", "1e3", "0.5", "1kk", "٣", "32,000", "1_000"])
 def test_other_numbers_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a whole number of at least 1|write 32000"):
+    with pytest.raises(ValueError, match=r"is not a whole number from 1 to 2147483648|write 32000"):
         parse_sizes(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "flag", "rule"),
+    [
+        ("encode a.txt -t tok.json --format native -o out --shuffle", "--shuffle", f"from 0 to {2**63 - 1}"),
+        ("encode a.txt -t tok.json --format native -o out --shard-size", "--shard-size", f"from 1 to {2**63 - 1}"),
+        ("encode a.txt -t tok.json --format native -o out --shuffle 1 --shards", "--shards", "from 1 to 4096"),
+        ("encode a.txt -t tok.json --threads", "--threads", "from 1 to 4096"),
+        ("train a.txt -o t.json --vocab-size", "--vocab-size", "from 1 to 2147483648"),
+        ("train a.txt -o t.json --num-merges", "--num-merges", "from 0 to 2147483648"),
+        ("train a.txt -o t.json --num-merges 1 --max-token-length", "--max-token-length", "from 1 to 2147483648"),
+        ("train a.txt -o t.json --vocab-size 300 --superwords", "--superwords", "from 1 to 2147483648"),
+        ("train a.txt -o t.json --num-merges 1 --min-frequency", "--min-frequency", f"from 1 to {2**63 - 1}"),
+        ("evaluate tok.json a.txt --seed", "--seed", f"from 0 to {2**63 - 1}"),
+        ("verify out --samples", "--samples", f"from 0 to {2**63 - 1}"),
+        ("demo --vocab-size", "--vocab-size", "from 256 to 2147483648"),
+    ],
+)
+def test_numbers_that_are_too_large_are_refused_with_both_limits(
+    line: str, flag: str, rule: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a.txt").write_text("low lower", encoding="utf-8")
+    for number in (2**63, 10**98):
+        assert main([*line.split(), str(number)]) in (1, 2)
+        error = capsys.readouterr().err
+        assert flag in error
+        assert str(number) in error
+        assert rule in error
+    assert main([*line.split(), "9" * 5000]) == 2
+    assert flag in (error := capsys.readouterr().err)
+    assert "with at most 99 digits" in error
 
 
 def test_a_port_in_use(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,6 +218,17 @@ def test_a_port_in_use(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
         ("encode", "to allow it, pass allowed_special='all' (--allow-special)", "to allow it, pass --allow-special"),
         ("encode", "pass append=None to write none", "pass --append '' to write none"),
         ("encode", "pass seed=, or shard_size=", "pass --shuffle, or --shard-size"),
+        ("encode", "extend is True, but rank=0, world=2 gives", "--extend is given, but --part 0/2 gives"),
+        ("encode", "rank=0, world=2 is given; it cannot", "--part 0/2 is given; it cannot"),
+        (
+            "encode",
+            "cannot be combined with messages=: leave it out",
+            "cannot be combined with --messages: leave it out",
+        ),
+        ("encode", "part (rank=, world=, --part) was None", "--part was None"),
+        ("encode", 'pass Sources(…, format="jsonl") for', "give --input-format jsonl for"),
+        ("train", "count again with special_tokens=['<s>']", "count again with --special-token '<s>'"),
+        ("train", "leave out model= and end_of_word=", "leave out --model and --end-of-word"),
         ("decode", "pass skip_invalid=True (bpe decode --skip-invalid)", "pass --skip-invalid"),
         ("info", 'CLIP\'s list with format="clip"', "CLIP's list with bpe convert --from clip"),
         ("prune", "bpe.extend makes a vocabulary larger", "bpe extend makes a vocabulary larger"),

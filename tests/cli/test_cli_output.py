@@ -250,6 +250,7 @@ def test_the_corpus_is_not_traced_with_options_of_long_trainings(tmp_path, capsy
     [
         ("hug", "'hug' is no word with its count, such as hug:10"),
         ("hug:0", "'hug:0' is no word with its count, such as hug:10"),
+        (f"hug:{2**63}", f"'hug:{2**63}' is no word with its count, such as hug:10; counts are from 1 to {2**63 - 1}"),
         (":5", "':5' is no word with its count, such as hug:10"),
         ("hug:1.5", "'hug:1.5' is no word with its count, such as hug:10"),
         (" ", "there are no words; give some with their counts, such as 'hug:10 pug:5'"),

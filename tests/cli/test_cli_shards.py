@@ -140,6 +140,18 @@ def test_refusals(begun, capsys, tokenizer_file):
     assert "there is no manifest" in capsys.readouterr().err
 
 
+def test_a_part_that_is_refused_is_named_by_its_flag(begun, capsys):
+    assert main([*begun, "--format", "native"]) == 0
+    part = ["--format", "native", "--part", "1/2"]
+    fails(
+        capsys, [*begun, *part, "--extend"], 1, "error: --extend is given, but --part 1/2 gives a part of the sources"
+    )
+    fails(
+        capsys, [*begun, *part, "-o", "chats", "--messages", "m"], 1, "error: --part 1/2 is given; .* with --messages:"
+    )
+    fails(capsys, [*begun, *part], 1, "made from other sources: --part was None and is ")
+
+
 def test_other_options_name_flags(begun, capsys):
     assert main([*begun, "--format", "native"]) == 0
     fails(capsys, [*begun, "--format", "native", "--shard-size", "9"], 1, "--shard-size was 268435456 and is 9")

@@ -86,9 +86,9 @@ def test_parts_add_up(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     merged = str(tmp_path / "merged.counts")
     assert main(["merge-counts", *names, "-o", merged]) == 0
     assert bpe.WordCounts.load(merged) == bpe.count_words(texts=TEXTS * 3)
-    for bad in ("4/4", "0/0", "1", "-1/4", "a/b"):
+    for bad in ("4/4", "0/0", "1", "-1/4", "a/b", "0/1000000000"):
         assert main(["count-words", str(corpus), "--field", "body", f"--part={bad}", "-o", merged]) == 2
-        assert "is no part: give I/N with I from 0 to N - 1, such as 0/64" in capsys.readouterr().err
+        assert "is no part: give I/N with I from 0 to N - 1, and N from 1 to 999999999, such" in capsys.readouterr().err
 
 
 def test_text_with_another_name(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

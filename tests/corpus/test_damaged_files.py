@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -145,6 +146,23 @@ def test_what_is_no_damage_stays_an_error_or_a_bad_record(tmp_path):
     shutil.rmtree(tmp_path)
     with pytest.raises(FileNotFoundError):
         list(sources.with_own_count().documents())
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip_files"])
+@pytest.mark.parametrize("compression", COMPRESSORS)
+def test_damage_of_a_pipe_is_an_error_that_does_not_advise_to_skip_it(compression, on_error):
+    data = COMPRESSORS[compression](b"low lower\n")
+    for piped, message in ((data[:-3], "ends early"), (data + b"rest", "what follows is no")):
+        reading_end, writing_end = os.pipe()
+        os.write(writing_end, piped)
+        os.close(writing_end)
+        try:
+            with pytest.raises(FormatError, match=message) as caught:
+                list(bpe.Sources(f"/dev/fd/{reading_end}", on_error=on_error).documents())
+        finally:
+            os.close(reading_end)
+        assert "on_error" not in str(caught.value)
+        assert "download" in str(caught.value)
 
 
 def test_the_command_lists_the_damaged_files(tmp_path, tokenizer, capsys, caplog):

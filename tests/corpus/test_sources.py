@@ -159,9 +159,25 @@ def test_truncated_and_damaged_data_name_the_file(
     path.write_bytes(data[: len(data) // 2] + bytes(90) + data[len(data) // 2 + 90 :])
     with pytest.raises(bpe.FormatError, match=rf"{name}{ending}.*: (the \w+ data is damaged|byte|the line|the row)"):
         tok.encode_files(path)
-    path.write_bytes(data + b"rest")
-    with pytest.raises(bpe.FormatError, match=rf"{name}{ending}: the \w+ data (is damaged|ends early)"):
-        tok.encode_files(path)
+
+
+@pytest.mark.parametrize("ending", [ending for ending in PACKERS if ending])
+def test_bytes_after_compressed_data_are_refused(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, path = PACKERS[ending](b"low lower\n"), tmp_path / f"a.txt{ending}"
+    padding = b"\0" * 8 if ending in (".gz", ".xz") else b""
+    for size in (3, 1 << 18):
+        monkeypatch.setattr(streams, "COMPRESSED_READ_BYTES", size)
+        for rest in (b"r", b"rest", b"garbage" * 40):
+            path.write_bytes(data + data + padding + rest)
+            end = 2 * len(data) + len(padding)
+            rule = rf"the \w+ data ends before byte {end}, and what follows is no .*: it begins with b'{rest[0]:c}"
+            with pytest.raises(bpe.FormatError, match=rf"{ending}: {rule}.* \(head -c {end}\), or copy"):
+                bpe.count_words(files=path)
+            path.write_bytes(path.read_bytes()[:end])  # the advice
+            assert bpe.count_words(files=path)["low"] == 2
+        path.write_bytes(data + data[:8])
+        with pytest.raises(bpe.FormatError, match="data ends early"):
+            bpe.count_words(files=path)
 
 
 def test_long_zstd_windows(tmp_path: Path) -> None:

@@ -244,6 +244,21 @@ def test_update_and_most_common() -> None:
     assert repr(counts) == "WordCounts(5 words, 13 in all, pretokenizer=Pretokenizer('gpt2'))"
 
 
+def test_counts_are_read_as_a_mapping() -> None:
+    counts = bpe.WordCounts("whitespace")
+    assert (list(counts), dict(counts)) == ([], {})
+    counts.add("b a b c")
+    assert list(counts) == list(counts.keys()) == [b"b", b"a", b"c"]
+    assert list(counts.values()) == [2, 1, 1]
+    assert dict(counts) == {**counts} == dict(counts.items())
+    assert sorted(counts) == [b"a", b"b", b"c"]
+    assert [word in counts for word in ("a", b"a", "d")] == [True, True, False]
+    with pytest.raises(TypeError, match="not reversible"):
+        reversed(counts)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"word is 0, an int; it must be str or bytes \(most_common lists words"):
+        counts[0]  # type: ignore[index]
+
+
 def test_merge_equals_counting_both_corpora_in_order() -> None:
     one, two = bpe.count_words(texts=["b a b"]), bpe.count_words(texts=["c a b", "d"])
     before = list(two.items())

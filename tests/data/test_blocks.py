@@ -148,6 +148,26 @@ def test_arrays_of_a_batch_are_apart() -> None:
 # Batches and states ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("size", "world", "drop_last", "advice", "advised"),
+    [
+        (8, 4, False, "reduce world, or raise epochs", [{"world": 2}, {"epochs": 2}]),
+        (8, 4, True, "reduce size and world, or raise epochs", [{"size": 2, "world": 2}, {"epochs": 4}]),
+        (4, 2, True, "reduce size, raise epochs, or pass drop_last=False",
+         [{"size": 2}, {"epochs": 2}, {"drop_last": False}]),
+    ],
+)  # fmt: skip
+def test_a_run_without_a_batch_is_refused_with_advice_that_helps(
+    size: int, world: int, drop_last: bool, advice: str, advised: list[dict[str, Any]]
+) -> None:
+    shards: Any = MemoryShards([list(range(5))])
+    blocks, options = Blocks(shards, 2), {"size": size, "world": world, "drop_last": drop_last}
+    with pytest.raises(ValueError, match=rf"the run has 2 rows, too few for a batch of .*: {advice}$"):
+        blocks.batches(**options)
+    for change in advised:
+        assert len(list(blocks.batches(**{**options, **change}))) == 1
+
+
 @examples(7)
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(1, 5), st.integers(1, 3), st.integers(0, 9), st.booleans())
 def test_every_row_once_per_epoch_whatever_the_ranks(

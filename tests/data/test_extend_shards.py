@@ -136,7 +136,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path, tokenizer):
         (tokenizer, second, {"format": "megatron"}, "format of .* is 'native', and 'megatron' here"),
         (tokenizer, second, {"validation": 0.5}, "validation of .* is 0.0, and 0.5 here"),
         (tokenizer, second, {"allowed_special": "all"}, "allowed_special of .* is False, and True here"),
-        (tokenizer, second, {"rank": 0, "world": 2}, "rank is 0 and extend is True; extend the folder with whole sour"),
+        (tokenizer, second, {"rank": 0, "world": 2}, "extend is True, but rank=0, world=2 gives a part of"),
         (other, second, {}, "was encoded by the tokenizer with the fingerprint .*; extend it with the copy"),
         (tokenizer, [*second, *first], {}, "2 of the 4 files are in .* already, such as .*; give only the new files"),
     ]

@@ -419,6 +419,8 @@ def test_argument_checks() -> None:
     for value in (True, 1.0, "1", None):
         with pytest.raises(TypeError, match=rf"n is {re.escape(describe(value))}; it must be an int of at least 0"):
             check_int("n", value, 0)
+    with pytest.raises(TypeError, match="n is None; it must be an int from 0 to 8"):
+        check_int("n", None, 0, 8)
     with pytest.raises(ValueError, match="n is -1; it must be at least 0"):
         check_int("n", -1, 0)
     with pytest.raises(ValueError, match="n is 9; it must be from 0 to 8"):

@@ -302,6 +302,13 @@ def test_only_parallel_corpora_have_premiums(tok: bpe.Tokenizer) -> None:
         bpe.evaluate(tok, {"en": ["low"]}, parallel=True)
 
 
+def test_a_result_is_iterated_by_the_names_of_its_metrics(tok: bpe.Tokenizer) -> None:
+    result = bpe.evaluate(tok, {"en": ["low"], "ko": ["낮은"]}).results[0]
+    assert list(result) == list(result.total) == list(result.total.to_dict())
+    assert [name in result for name in ("tokens", "ko", "kr")] == [True, True, False]
+    assert [name in result.total for name in ("tokens", "ko")] == [True, False]
+
+
 def test_intervals_depend_on_the_seed_alone(tok: bpe.Tokenizer, small_tok: bpe.Tokenizer) -> None:
     texts = [text[:n] for n in range(1, 30) for text in CORPUS[:4]]
     with_seed_1 = bpe.evaluate([tok, small_tok], texts=texts, seed=1).to_dict()

@@ -237,7 +237,13 @@ def test_gzip_data_is_decompressed_up_to_a_limit(tmp_path: Path, monkeypatch: py
     two_members = gzip.compress(RANKS[:300]) + gzip.compress(RANKS[300:]) + bytes(9)
     path.write_bytes(two_members)
     assert bpe.Tokenizer.from_tiktoken(path, "gpt2").vocab_size == 256
-    for damaged in (two_members[:-20], two_members[:40] + two_members[41:], two_members + b"x"):
+    for damaged in (two_members[:-20], two_members[:40] + two_members[41:]):
         path.write_bytes(damaged)
         with pytest.raises(bpe.FormatError, match="the gzip data is damaged"):
+            bpe.Tokenizer.from_tiktoken(path, "gpt2")
+    for rest in (b"x", b"garbage" * 40):
+        path.write_bytes(two_members + rest)
+        end = len(two_members)
+        message = f"the gzip data ends before byte {end}, and what follows is no gzip data; remove it (head -c {end})"
+        with pytest.raises(bpe.FormatError, match=re.escape(message)):
             bpe.Tokenizer.from_tiktoken(path, "gpt2")

@@ -218,6 +218,8 @@ def _make_training_doors(inputs: Inputs) -> dict[str, Door]:
         "bpe.WordCounts.merge": Door(table.merge, lambda: give(counts, 2), changes=True),
         "bpe.WordCounts.clear": Door(bpe.WordCounts().clear, give),
         "bpe.WordCounts.arrays": Door(counts.arrays, give),
+        "bpe.WordCounts.keys": Door(lambda: iter(sorted(counts.keys())), give),
+        "bpe.WordCounts.values": Door(lambda: iter(sorted(counts.values())), give),
         "bpe.WordCounts.items": Door(lambda: iter(sorted(counts.items())), give),
         "bpe.WordCounts.most_common": Door(counts.most_common, lambda: give(3)),
         "bpe.WordCounts.save": Door(counts.save, lambda: give(inputs.new(".counts"))),

@@ -57,6 +57,12 @@ def as_dict(table: np.ndarray) -> dict[int, int]:
     return dict(zip(codes.tolist(), table[codes].tolist(), strict=True))
 
 
+def test_ids_of_numpy_are_found_in_a_vocabulary():
+    vocabulary = Vocabulary([(0, b"a"), (2, b"b")])
+    for make_id in (int, np.int64, np.uint32, np.uint8):
+        assert [make_id(token_id) in vocabulary for token_id in range(4)] == [True, False, True, False]
+
+
 @given(st.data(), st.sampled_from(["byte", "char"]), st.booleans())
 def test_tables_of_symbols(data, model, prefixed):
     tokens = data.draw(

@@ -259,8 +259,16 @@ class BatchPlan:
         if self.count_batches(0) == 0:
             raise ValueError(
                 f"the run has {pluralize(self.end or 0, 'row')}, too few for a batch of {self.size} rows on "
-                f"{pluralize(self.world, 'rank')}: reduce size or world, raise epochs, or pass drop_last=False"
+                f"{pluralize(self.world, 'rank')}: {self._advise()}"
             )
+
+    def _advise(self) -> str:
+        """Say what gives a batch to a run that has none."""
+        if not self.drop_last:  # each rank needs a row
+            return "reduce world, or raise epochs"
+        if (self.end or 0) < self.world:
+            return "reduce size and world, or raise epochs"
+        return "reduce size, raise epochs, or pass drop_last=False"
 
     def count_batches(self, start: int) -> int | None:
         """Count the batches of a run from this row on; None if it has no end."""
