@@ -14,7 +14,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bpe.data.journal import check_same_header, crash_point, lock_folder
-from bpe.data.manifest import ADDED, MANIFEST_NAME, Manifest, list_additions, list_inner_folders, move_entry
+from bpe.data.manifest import (
+    ADDED,
+    MANIFEST_NAME,
+    Manifest,
+    list_additions,
+    list_inner_folders,
+    list_lasting_files,
+    move_entry,
+)
 from bpe.errors import get_log, pluralize, short_repr
 
 log = get_log()
@@ -54,7 +62,7 @@ def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callabl
             )
         folders = list_additions(manifest)
         parts = list(_read_parts(out, manifest))
-        new_files = _list_lasting_files(header["sources"])
+        new_files = list_lasting_files(header["sources"])
         is_lasting = len(new_files) == len(header["sources"]["files"])
         same = next((part for part in parts if is_lasting and _is_same_call(out, part[1], header)), None)
         if same is not None:
@@ -123,11 +131,6 @@ def _check_common_options(out: Path, manifest: Manifest, header: Mapping[str, An
             )
 
 
-def _list_lasting_files(plan: Mapping[str, Any]) -> list[str]:
-    """List the files of sources but for pipes and standard input, which have other text each time."""
-    return [name for name, size, *_ in plan.get("files", ()) if size is not None or "://" in name]
-
-
 def _check_unchanged(folder: Path, manifest: Manifest, names: list[str]) -> None:
     """Raise ValueError for a file that was changed after shards of it were written."""
     times = [(folder / file.name).stat().st_mtime_ns for shard in manifest.shards for file in shard.files]
@@ -143,7 +146,7 @@ def _check_new_files(out: Path, parts: list[Manifest], names: list[str]) -> None
     old_paths = {
         _find_real_path(name)
         for part in parts
-        for name in _list_lasting_files(part.sources)
+        for name in list_lasting_files(part.sources)
         if name not in part.damaged_files
     }
     repeated_names = [name for name in names if _find_real_path(name) in old_paths]

@@ -483,6 +483,11 @@ def _check_complete(manifests: list[tuple[str, Manifest]]) -> None:
             raise ValueError(f"part {rank}/{n_parts} {state}; give the folder of each part once")
 
 
+def list_lasting_files(plan: Mapping[str, Any]) -> list[str]:
+    """List the files of sources but for pipes and standard input, which have other text each time."""
+    return [name for name, size, *_ in plan.get("files", ()) if size is not None or "://" in name]
+
+
 def list_additions(manifest: Manifest) -> list[str]:
     """List the folders of the shards that were added to a finished folder, in the order of the additions.
 

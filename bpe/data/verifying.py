@@ -26,7 +26,7 @@ from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation
 from bpe.data.journal import JOURNAL_NAME
-from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, list_inner_folders
+from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, list_inner_folders, list_lasting_files
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import compute_document_keys, find_buckets
 from bpe.errors import (
@@ -268,7 +268,7 @@ def _sample_parts(
 
 
 def _open_sources(manifest: Manifest) -> Sources | None:
-    """Open the sources that a manifest describes; None if they cannot be read again, such as standard input.
+    """Open the sources that a manifest describes; None if they cannot be read again, as pipes and standard input.
 
     Raises:
         OSError, ValueError: for a source that is not there.
@@ -276,7 +276,7 @@ def _open_sources(manifest: Manifest) -> Sources | None:
     """
     plan = manifest.sources
     files = plan.get("files")
-    if not files or any(file[0] == "stdin" for file in files):
+    if not files or len(list_lasting_files(plan)) < len(files):
         return None
     formats = {file[2] for file in files}
     sources = Sources(
