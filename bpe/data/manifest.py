@@ -35,6 +35,8 @@ MANIFEST_NAME = "manifest.json"
 VERSION = 1
 #: The entry of `Manifest.sources` with the folders of shards that were added later.
 ADDED = "added"
+#: The options that say where shards end; a folder of other shards of the same documents lacks them.
+SIZE_OPTIONS = ("shard_size", "shards")
 #: The largest accepted size of the file in bytes: some million shards.
 _MAX_MANIFEST_BYTES = 1 << 30
 _CRC_PATTERN = re.compile("[0-9a-f]{8}")

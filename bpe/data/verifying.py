@@ -26,7 +26,14 @@ from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation
 from bpe.data.journal import JOURNAL_NAME
-from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, list_inner_folders, list_lasting_files
+from bpe.data.manifest import (
+    MANIFEST_NAME,
+    SIZE_OPTIONS,
+    Manifest,
+    ShardEntry,
+    list_inner_folders,
+    list_lasting_files,
+)
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import compute_document_keys, find_buckets
 from bpe.errors import (
@@ -383,8 +390,12 @@ class _SampleComparison:
         return bool(is_validation) == (split == "val")
 
     def compare_shuffled(self, shards: Sequence[ShardEntry], samples: int) -> Iterator[str]:
-        """Look for documents at the beginning of some files in the shards that their keys belong to."""
+        """Look for documents at the beginning of some files in the shards that their keys belong to.
+
+        In a folder of other shards than those that were encoded, they may be in any shard.
+        """
         options = self._manifest.options
+        knows_shards = any(key in options for key in SIZE_OPTIONS)
         part = options.get("part") or (0, 1)
         count = count_shards(options.get("shards"), options.get("shard_size"), self._sources)
         file_indices = sorted({unit.file_index for unit in self._sources.units()})
@@ -394,14 +405,14 @@ class _SampleComparison:
             for index, text in enumerate(islice(texts, n_per_file)):
                 key = compute_document_keys(options["shuffle"], tuple(part), np.array([file]), np.array([index]))
                 shard_index = int(find_buckets(key, count)[0])
-                entry = next((shard for shard in shards if self._is_shard_of(shard, shard_index, count, text)), None)
-                if entry is None or not self._has_document(entry, self._encode(text)):
-                    name = self._sources.files[file].name
-                    yield f"sources: document {index} of {name} is not in shard {shard_index}, where it belongs"
-
-    def _is_shard_of(self, entry: ShardEntry, shard_index: int, count: int, text: bytes) -> bool:
-        digits = entry.stem.rpartition("-")[2]
-        return self._is_in_split(text, entry.split) and (count == 1 or digits == f"{shard_index:05}")
+                ending = f"-{shard_index:05}" if knows_shards and count > 1 else ""
+                entries = [
+                    shard for shard in shards if shard.stem.endswith(ending) and self._is_in_split(text, shard.split)
+                ]
+                ids = self._encode(text)
+                if not any(self._has_document(entry, ids) for entry in entries):
+                    place = f"in shard {shard_index}, where it belongs" if knows_shards else "in the shards"
+                    yield f"sources: document {index} of {self._sources.files[file].name} is not {place}"
 
     def _has_document(self, entry: ShardEntry, ids: NDArray[np.uint32]) -> bool:
         """Check whether a shard has a document of these ids."""
