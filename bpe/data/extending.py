@@ -17,6 +17,7 @@ from bpe.data.journal import check_same_header, crash_point, lock_folder
 from bpe.data.manifest import (
     ADDED,
     MANIFEST_NAME,
+    SIZE_OPTIONS,
     Manifest,
     list_additions,
     list_inner_folders,
@@ -55,11 +56,7 @@ def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callabl
     """
     with lock_folder(out):
         manifest = Manifest.read(out)
-        if "files" not in manifest.sources or manifest.masks or manifest.dtype != dtype:
-            raise ValueError(
-                f"{out} was not written by encode_shards from files of text, so nothing can be added to it; "
-                "name another folder"
-            )
+        _check_origin(out, manifest, dtype)
         folders = list_additions(manifest)
         parts = list(_read_parts(out, manifest))
         new_files = list_lasting_files(header["sources"])
@@ -83,6 +80,16 @@ def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callabl
                 "listed now, and the pipe or standard input of this call was not read: call again if its text is new"
             )
         return extended
+
+
+def _check_origin(out: Path, manifest: Manifest, dtype: str) -> None:
+    """Raise ValueError for a folder whose shards `encode_shards` did not write, or wrote from conversations."""
+    is_converted = manifest.options.get("format") != manifest.format or not {*SIZE_OPTIONS} <= {*manifest.options}
+    if is_converted or "files" not in manifest.sources or manifest.masks or manifest.dtype != dtype:
+        raise ValueError(
+            f"{out} was not written by encode_shards from files of text, so nothing can be added to it; "
+            "name another folder"
+        )
 
 
 def _list_addition(manifest: Manifest, name: str, addition: Manifest) -> Manifest:

@@ -131,7 +131,8 @@ class Manifest:
     def to_header(self) -> dict[str, Any]:
         """Return what determined the shards, as the header of their journal had it; without shards added later."""
         sources = {key: value for key, value in self.sources.items() if key != ADDED}
-        return {"sources": sources, "options": self.options, "tokenizer": self.tokenizer.get("fingerprint")}
+        options = {**self.options, "format": self.format}  # that of converted shards is another
+        return {"sources": sources, "options": options, "tokenizer": self.tokenizer.get("fingerprint")}
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write `manifest.json` in a folder, atomically; the same content gives the same bytes.

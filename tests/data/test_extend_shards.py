@@ -238,15 +238,32 @@ def test_folders_of_other_functions_are_refused(tmp_path, tokenizer):
     encode_shards(open_sources(second), tokenizer, tmp_path / "out", extend=True)
     convert_shards(tmp_path / "out", tmp_path / "of many", "dolma")
     write_shards([[1, 2]], tmp_path / "ids")
-    for folder in ("of many", "ids"):
+    encode_shards(open_sources(first), tokenizer, tmp_path / "alone")
+    convert_shards(tmp_path / "alone", tmp_path / "dolma", "dolma")
+    convert_shards(tmp_path / "alone", tmp_path / "resized", shard_size=100)
+    encode_shards(open_sources(first), tokenizer, tmp_path / "stream", format="nanogpt", append=None)
+    convert_shards(tmp_path / "stream", tmp_path / "dropped", drop_boundaries=True)
+    for folder, format_name in (
+        ("of many", "native"),
+        ("of many", "dolma"),
+        ("ids", "native"),
+        ("dolma", "native"),
+        ("dolma", "dolma"),
+        ("resized", "native"),
+        ("dropped", "native"),
+    ):
         with pytest.raises(
             ValueError, match=r"was not written by encode_shards from files of text.*; name another fol"
         ):
-            encode_shards(open_sources(second), tokenizer, tmp_path / folder, extend=True)
-    encode_shards(open_sources(first), tokenizer, tmp_path / "alone")
-    convert_shards(tmp_path / "alone", tmp_path / "dolma", "dolma")
-    with pytest.raises(ValueError, match=r"format of .* is 'dolma', and 'native' here"):
-        encode_shards(open_sources(second), tokenizer, tmp_path / "dolma", extend=True)
+            encode_shards(open_sources(second), tokenizer, tmp_path / folder, extend=True, format=format_name)
+
+
+def test_a_converted_folder_is_no_finished_one_of_the_old_format(tmp_path, tokenizer):
+    first, _, _ = write_parts(tmp_path)
+    encode_shards(open_sources(first), tokenizer, tmp_path / "out")
+    convert_shards(tmp_path / "out", tmp_path / "dolma", "dolma")
+    with pytest.raises(ValueError, match=r"other options: format was 'dolma' and is 'native'"):
+        encode_shards(open_sources(first), tokenizer, tmp_path / "dolma")
 
 
 def test_additions_to_merged_parts_stay(tmp_path, tokenizer):
