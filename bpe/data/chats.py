@@ -17,6 +17,7 @@ from bpe.chats.encoding import check_allowed, check_fixed_ids
 from bpe.chats.templates import choose_template, compile_template
 from bpe.corpus.records import OnError
 from bpe.corpus.sources import Sources
+from bpe.data.extending import check_repeated_sources
 from bpe.data.formats.shard_format import ShardFormat
 from bpe.data.journal import crash_point
 from bpe.data.manifest import MANIFEST_NAME, Manifest
@@ -139,6 +140,7 @@ def _read_finished(out: Path, header: dict[str, Any]) -> Manifest:
             f"{out} was made with other sources, options, tokenizer or chat template; use the same, name another "
             "folder, or remove this one"
         )
+    check_repeated_sources(out, manifest, header["sources"])
     return manifest
 
 

@@ -23,6 +23,7 @@ from bpe.data.manifest import (
     list_inner_folders,
     list_lasting_files,
     move_entry,
+    select_additions,
 )
 from bpe.errors import get_log, pluralize, short_repr
 
@@ -63,7 +64,7 @@ def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callabl
         is_lasting = len(new_files) == len(header["sources"]["files"])
         same = next((part for part in parts if is_lasting and _is_same_call(out, part[1], header)), None)
         if same is not None:
-            _check_unchanged(*same, new_files)
+            check_unchanged(*same, new_files, "give only new files, under names of their own")
             log.info("%s has the shards of these sources; nothing to do", out)
             return manifest
         _check_common_options(out, manifest, header)
@@ -138,14 +139,27 @@ def _check_common_options(out: Path, manifest: Manifest, header: Mapping[str, An
             )
 
 
-def _check_unchanged(folder: Path, manifest: Manifest, names: list[str]) -> None:
-    """Raise ValueError for a file that was changed after shards of it were written."""
-    times = [(folder / file.name).stat().st_mtime_ns for shard in manifest.shards for file in shard.files]
+def check_repeated_sources(
+    out: Path, manifest: Manifest, plan: Mapping[str, Any], *, allow_pipes: bool = False
+) -> None:
+    """Raise ValueError for sources of a finished folder that may have other text now: changed files, pipes, stdin."""
+    names = list_lasting_files(plan)
+    if len(names) < len(plan["files"]) and not allow_pipes:
+        way = "" if manifest.masks else "; if the text is new, extend=True (--extend) adds it to the folder"
+        raise ValueError(
+            f"{out} is finished, and the pipe or standard input of this call was not read: name another folder, or "
+            f"remove this one{way}"
+        )
+    check_unchanged(out, manifest, names, "name another folder, or remove this one")
+
+
+def check_unchanged(folder: Path, manifest: Manifest, names: list[str], fix: str) -> None:
+    """Raise ValueError, with what to do, for a file that was changed after shards of it were written."""
+    shards = select_additions(manifest, 0).shards  # later ones are of other files
+    times = [(folder / file.name).stat().st_mtime_ns for shard in shards for file in shard.files]
     for name in names:
         if times and "://" not in name and os.stat(name).st_mtime_ns > max(times):
-            raise ValueError(
-                f"{name} was changed after it was encoded to {folder}; give only new files, under names of their own"
-            )
+            raise ValueError(f"{name} was changed after it was encoded to {folder}; {fix}")
 
 
 def _check_new_files(out: Path, parts: list[Manifest], names: list[str]) -> None:
