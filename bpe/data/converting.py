@@ -15,6 +15,7 @@ from bpe.data.finding import ListedShard, ShardListing, find_shards
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import DocumentBatch, Shard, have_masks
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo
+from bpe.data.journal import move_base
 from bpe.data.manifest import (
     SIZE_OPTIONS,
     Manifest,
@@ -241,7 +242,7 @@ class _Conversion:
             written_id = manifest.options.get("prepend" if is_before else "append")
             if written_id is None or written_id != self.end_of_text or n_documents != manifest.documents:
                 return {}
-        return manifest.sources
+        return move_base(manifest.sources, self.source_path, self.folder)
 
     def _select_options(self, manifest: Manifest, stems: list[str]) -> dict[str, Any]:
         """Return the options of the source manifest, without those that only the old shards have."""

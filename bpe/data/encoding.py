@@ -29,7 +29,15 @@ from bpe.data.extending import add_shards, check_repeated_sources
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.files import WriterThreads
 from bpe.data.grouping import GroupEncoder, choose_validation, find_unexpected_names
-from bpe.data.journal import JOURNAL_NAME, Journal, check_same_header, crash_point, lock_folder, remove_temporary_files
+from bpe.data.journal import (
+    JOURNAL_NAME,
+    Journal,
+    check_same_header,
+    crash_point,
+    lock_folder,
+    record_base,
+    remove_temporary_files,
+)
 from bpe.data.journal_checks import check_steps, fingerprint_beginning
 from bpe.data.manifest import MANIFEST_NAME, Manifest, parse_shard
 from bpe.data.outputs import OrderedShardOutput, ShuffledShardOutput
@@ -209,7 +217,8 @@ def _prepare_sources(sources_or_paths: Any, tokenizer: Tokenizer, part: tuple[in
 
 def _make_header(sources: Sources, plan: ShardPlan) -> dict[str, Any]:
     """Collect all that determines the shards, after a round trip through JSON."""
-    header = {"sources": sources.plan(), "options": plan.to_json(), "tokenizer": plan.fingerprint}
+    source_plan = record_base(sources.plan(), plan.folder)
+    header = {"sources": source_plan, "options": plan.to_json(), "tokenizer": plan.fingerprint}
     return json.loads(json.dumps(header))  # type: ignore[no-any-return]
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bpe.data.journal import check_same_header, crash_point, lock_folder
+from bpe.data.journal import check_same_header, crash_point, find_source, lock_folder, move_base
 from bpe.data.manifest import (
     ADDED,
     MANIFEST_NAME,
@@ -62,13 +62,13 @@ def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callabl
         parts = list(_read_parts(out, manifest))
         new_files = list_lasting_files(header["sources"])
         is_lasting = len(new_files) == len(header["sources"]["files"])
-        same = next((part for part in parts if is_lasting and _is_same_call(out, part[1], header)), None)
+        same = next((part for part in parts if is_lasting and _is_same_call(out, *part, header)), None)
         if same is not None:
             check_unchanged(*same, new_files, "give only new files, under names of their own")
             log.info("%s has the shards of these sources; nothing to do", out)
             return manifest
         _check_common_options(out, manifest, header)
-        _check_new_files(out, [part for _, part in parts], new_files)
+        _check_new_files(out, parts, new_files)
         name = f"{ADDED}-{len(folders):05d}"
         was_finished = (out / name / MANIFEST_NAME).exists()
         addition = encode(out / name)
@@ -113,9 +113,12 @@ def _read_parts(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, Manife
         yield from _read_parts(folder / name, Manifest.read(folder / name))
 
 
-def _is_same_call(out: Path, manifest: Manifest, header: Mapping[str, Any]) -> bool:
+def _is_same_call(out: Path, folder: Path, manifest: Manifest, header: Mapping[str, Any]) -> bool:
+    """Whether shards in `folder` were made by the call that has this header for shards in `out`."""
     try:
-        check_same_header(out, manifest.to_header(), header)
+        check_same_header(
+            folder, manifest.to_header(), {**header, "sources": move_base(header["sources"], out, folder)}
+        )
     except ValueError:
         return False
     return True
@@ -162,21 +165,17 @@ def check_unchanged(folder: Path, manifest: Manifest, names: list[str], fix: str
             raise ValueError(f"{name} was changed after it was encoded to {folder}; {fix}")
 
 
-def _check_new_files(out: Path, parts: list[Manifest], names: list[str]) -> None:
+def _check_new_files(out: Path, parts: list[tuple[Path, Manifest]], names: list[str]) -> None:
     """Raise ValueError for files that are in the folder already, whatever path names them."""
     old_paths = {
-        _find_real_path(name)
-        for part in parts
+        find_source(name, part.sources, folder)
+        for folder, part in parts
         for name in list_lasting_files(part.sources)
         if name not in part.damaged_files
     }
-    repeated_names = [name for name in names if _find_real_path(name) in old_paths]
+    repeated_names = [name for name in names if find_source(name, {}, out) in old_paths]
     if repeated_names:
         raise ValueError(
             f"{len(repeated_names)} of the {pluralize(len(names), 'file')} are in {out} already, such as "
             f"{short_repr(repeated_names[0], 200)}; give only the new files"
         )
-
-
-def _find_real_path(name: str) -> str:
-    return name if "://" in name else os.path.realpath(name)

@@ -25,7 +25,7 @@ from bpe.base.atomic_files import atomic_write, sync_folder
 from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
 from bpe.data.formats.files import WrittenFile
-from bpe.data.journal import JOURNAL_NAME, match_names
+from bpe.data.journal import BASE, JOURNAL_NAME, match_names, move_base
 from bpe.errors import COUNT_LIMIT, FormatError, check_iterable, pluralize, short_repr
 from bpe.formats.schema import parse_json
 
@@ -290,6 +290,7 @@ _SOURCE_RULES: dict[str, FieldRule] = {
     "encoding_errors": _TEXT_RULE,
     "on_error": _TEXT_RULE,
     "separator_ends": _FLAG_RULE,
+    BASE: allow_null(_TEXT_RULE),
 }
 #: The fields of a manifest after its version, of a shard, and of a file.
 _MANIFEST_RULES: dict[str, FieldRule] = {
@@ -398,6 +399,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     shards.sort(key=lambda shard: shard.split or "")  # stable: "train" before "val"
     first_name, first_manifest = manifests[0]
     plan = {key: value for key, value in first_manifest.sources.items() if key not in ("part", ADDED)}
+    plan = move_base(plan, target / first_name, target)
     part_records = [{"folder": name, "part": manifest.options.get("part")} for name, manifest in manifests]
     merged_manifest = Manifest(
         first_manifest.format,
@@ -455,7 +457,7 @@ def _check_same_origin(manifests: list[tuple[str, Manifest]]) -> None:
             "tokenizer": manifest.tokenizer.get("fingerprint"),
             "options": {key: value for key, value in manifest.options.items() if key != "part"},
             "count of parts": (manifest.options.get("part") or [None, None])[1],
-            "sources": {key: value for key, value in manifest.sources.items() if key != "part"},
+            "sources": {key: value for key, value in manifest.sources.items() if key not in ("part", BASE)},
         }
 
     first_name, first_manifest = manifests[0]

@@ -25,7 +25,7 @@ from bpe.corpus.sources import Sources
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation
-from bpe.data.journal import JOURNAL_NAME
+from bpe.data.journal import JOURNAL_NAME, join_base
 from bpe.data.manifest import (
     MANIFEST_NAME,
     SIZE_OPTIONS,
@@ -233,7 +233,7 @@ def find_sample_defects(
         return
     shards = [shard for shard in shards if not shard.stem.startswith(tuple(f"{name}/" for name in inner_folders))]
     try:
-        sources = _open_sources(manifest)
+        sources = _open_sources(folder, manifest)
     except (OSError, ValueError, ImportError) as error:
         raise_if_of_signal_handler(error)
         log.warning("the sources cannot be read, so no samples are compared: %s", error)
@@ -274,7 +274,7 @@ def _sample_parts(
             yield f"{part}/{line}"
 
 
-def _open_sources(manifest: Manifest) -> Sources | None:
+def _open_sources(folder: Path, manifest: Manifest) -> Sources | None:
     """Open the sources that a manifest describes; None if they cannot be read again, as pipes and standard input.
 
     Raises:
@@ -287,7 +287,7 @@ def _open_sources(manifest: Manifest) -> Sources | None:
         return None
     formats = {file[2] for file in files}
     sources = Sources(
-        [file[0] for file in files],
+        [join_base(file[0], plan, folder) for file in files],
         format=formats.pop() if len(formats) == 1 else "auto",
         field=plan["field"],
         separator=plan.get("separator"),
@@ -297,7 +297,7 @@ def _open_sources(manifest: Manifest) -> Sources | None:
         quoting=plan.get("quoting", "auto"),
         separator_ends=plan["separator_ends"],
     )
-    sources.leave_out(manifest.damaged_files)
+    sources.leave_out({join_base(name, plan, folder): reason for name, reason in manifest.damaged_files.items()})
     part = manifest.options.get("part")
     return sources if part is None else sources.part(*part)
 
@@ -305,7 +305,7 @@ def _open_sources(manifest: Manifest) -> Sources | None:
 def _find_changed_file(sources: Sources, manifest: Manifest) -> str:
     """Describe the first file that has changed since; an empty string if none has."""
     for old_file, new_file in zip(manifest.sources["files"], sources.plan()["files"], strict=False):
-        if old_file[:2] != list(new_file[:2]) and old_file[0] not in manifest.damaged_files:
+        if old_file[1] != new_file[1] and old_file[0] not in manifest.damaged_files:
             name, size = old_file[0], pluralize(old_file[1] or 0, "byte")
             return f"sources: {name} had {size} when it was encoded, and has {new_file[1]}"
     return ""

@@ -177,6 +177,20 @@ def test_a_finished_folder_of_changed_conversations_is_refused(tok: bpe.Tokenize
         encode_shards(path, tok, tmp_path / "out", messages="messages")
 
 
+def test_relative_names_are_those_of_the_folder_of_the_call(
+    tok: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    for folder, text in ((tmp_path, "low"), (tmp_path / "sub", "new")):
+        write_records(folder / "c.jsonl", [{"messages": [{"role": "user", "content": text}]}])
+    monkeypatch.chdir(tmp_path)
+    manifest = encode_shards("c.jsonl", tok, "out", messages="messages")
+    monkeypatch.chdir("sub")
+    assert encode_shards("../c.jsonl", tok, "../out", messages="messages") == manifest
+    with pytest.raises(ValueError, match="was made with other sources"):
+        encode_shards("c.jsonl", tok, "../out", messages="messages")
+
+
 def test_records_with_tools(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     with_tools = bpe.Tokenizer(replace(tok.spec, chat_templates={"default": "{{ tools | tojson }}" + CHATML}))
     tools = [{"name": "f"}]

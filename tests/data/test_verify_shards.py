@@ -180,6 +180,23 @@ def test_a_file_of_the_name_of_standard_input_is_read_again(tmp_path, tokenizer,
     assert any("differs from the ids of the text" in line for line in verify("out"))
 
 
+def test_relative_names_are_those_of_the_folder_of_the_call(tmp_path, tokenizer, monkeypatch, caplog):
+    """A file of the same name and size in the current folder is not compared."""
+    (tmp_path / "sub").mkdir()
+    for name, text in (("a.txt", "first low"), ("sub/a.txt", "other low")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    encode_shards("a.txt", tokenizer, "out")
+    monkeypatch.chdir("sub")
+    assert verify("../out") == []
+    assert not caplog.records
+    (tmp_path / "a.txt").write_text("third low")
+    assert any("differs from the ids of the text" in line for line in verify("../out"))
+    (tmp_path / "a.txt").unlink()
+    assert verify("../out") == []
+    assert "the sources cannot be read, so no samples are compared" in caplog.text
+
+
 def test_a_shuffled_document_that_is_missing(tmp_path, tokenizer):
     texts = [f"{i} low" for i in range(40)]
     encode_shards(open_sources(write_corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", seed=1)
