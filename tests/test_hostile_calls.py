@@ -99,7 +99,8 @@ def mix(folder: Path) -> object:
 
 
 def encode_conversations(folder: Path) -> object:
-    (folder / "chats.jsonl").write_text((json.dumps({"messages": MESSAGES}) + "\n") * 5)
+    if not (folder / "chats.jsonl").exists():  # a file that is written again is another source
+        (folder / "chats.jsonl").write_text((json.dumps({"messages": MESSAGES}) + "\n") * 5)
     encode_shards(folder / "chats.jsonl", make_tokenizer(), folder / "out", messages="messages", shard_size=20)
     shards = TokenShards(folder / "out")
     return [ids.tolist() for ids in shards.documents], shards.masks(0, shards.n_tokens).tolist()

@@ -17,8 +17,9 @@ from bpe.chats.encoding import check_allowed, check_fixed_ids
 from bpe.chats.templates import choose_template, compile_template
 from bpe.corpus.records import OnError
 from bpe.corpus.sources import Sources
+from bpe.data.extending import check_repeated_sources
 from bpe.data.formats.shard_format import ShardFormat
-from bpe.data.journal import crash_point
+from bpe.data.journal import crash_point, match_names, record_base
 from bpe.data.manifest import MANIFEST_NAME, Manifest
 from bpe.data.plan import check_sizes
 from bpe.data.writing import gather_batches, mark_unfinished, remove_later_shards, remove_shards, write_batches
@@ -60,7 +61,7 @@ def encode_chats(
 
     """
     sources = sources_or_paths if isinstance(sources_or_paths, Sources) else Sources(sources_or_paths)
-    header = _describe_call(sources, tokenizer, field, shard_format, shard_size, allowed_special)
+    header = _describe_call(sources, out, tokenizer, field, shard_format, shard_size, allowed_special)
     if (out / MANIFEST_NAME).exists():
         return _read_finished(out, header)
     dtype = shard_format.choose_dtype(tokenizer.n_vocab - 1)
@@ -88,6 +89,7 @@ def encode_chats(
 
 def _describe_call(
     sources: Sources,
+    out: Path,
     tokenizer: Tokenizer,
     field: str,
     shard_format: ShardFormat,
@@ -124,7 +126,7 @@ def _describe_call(
     }
     options = {"format": shard_format.name, "shard_size": shard_size, "allow_special": allows_special}
     return {
-        "sources": plan,
+        "sources": record_base(plan, out),
         "options": {**options, "chat_templates": templates, "roles": dict(spec.roles)},
         "tokenizer": tokenizer.fingerprint,
     }
@@ -134,11 +136,15 @@ def _read_finished(out: Path, header: dict[str, Any]) -> Manifest:
     """Read the manifest of a finished folder, and check that the folder is of the same call."""
     manifest = Manifest.read(out)
     expected = json.loads(json.dumps({**header["options"], "chats": header["sources"]}))
-    if manifest.options != expected or manifest.tokenizer.get("fingerprint") != header["tokenizer"]:
+    options, chats = manifest.options, manifest.options.get("chats")
+    if isinstance(chats, dict):
+        options = {**options, "chats": match_names(chats, expected["chats"], out)}
+    if options != expected or manifest.tokenizer.get("fingerprint") != header["tokenizer"]:
         raise ValueError(
             f"{out} was made with other sources, options, tokenizer or chat template; use the same, name another "
             "folder, or remove this one"
         )
+    check_repeated_sources(out, manifest, header["sources"])
     return manifest
 
 

@@ -15,7 +15,16 @@ from bpe.data.finding import ListedShard, ShardListing, find_shards
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import DocumentBatch, Shard, have_masks
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo
-from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path, list_additions, move_entry
+from bpe.data.journal import move_base
+from bpe.data.manifest import (
+    SIZE_OPTIONS,
+    Manifest,
+    ShardEntry,
+    copy_tokenizer,
+    is_inner_path,
+    list_additions,
+    move_entry,
+)
 from bpe.data.writing import EndOfTextPlacer, mark_unfinished, refuse_finished, remove_shards, write_batches
 from bpe.errors import check_choice, check_int
 
@@ -39,8 +48,10 @@ def convert_shards(
     """Write the shards of a folder or file in another format.
 
     The documents keep their order and, but for `end_of_text`, their ids. The manifest's facts about tokenizer, sources
-    and options, and the copy of the tokenizer, go with them. What the new format has no place for is refused; the error
-    names the argument that drops it. (dolma's columns `id`, `src` and `loc` are written anew.)
+    and options, and the copy of the tokenizer, go with them; those about the sources only while the new documents are
+    those that were encoded, and the sizes and the number of shards only while the shards are the same. What the new
+    format has no place for is refused; the error names the argument that drops it. (dolma's columns `id`, `src` and
+    `loc` are written anew.)
 
     Args:
         source: a folder of shards, with or without a manifest, or one file, in any format.
@@ -110,15 +121,10 @@ def convert_shards(
         dtype=dtype,
         masks=masks,
         shard_size=shard_size,
+        end_of_text=end_of_text,
         placer=placer,
     )
     return conversion.run()
-
-
-def _add_starts(entries: list[ShardEntry], listing: ShardListing, ids_changed: bool) -> list[ShardEntry]:
-    """Give entries of shards that were converted one to one their starts in the sources."""
-    starts = [None if ids_changed or shard.entry is None else shard.entry.start for shard in listing.shards]
-    return [replace(entry, start=start) for entry, start in zip(entries, starts, strict=True)]
 
 
 def _choose_masks(path: Path, shards: list[Shard], shard_format: ShardFormat, drop: bool) -> bool:
@@ -155,17 +161,16 @@ def _find_largest_id(shard: Shard) -> int:
 
 def _group_shards(
     listed_shards: list[ListedShard], shards: list[Shard], shard_size: int | None, format_name: str
-) -> Iterator[tuple[str, str | None, list[Shard]]]:
-    """Yield (stem, split, shards) of what becomes one shard, or one sequence of shards of the new size."""
-    splits = [listed_shard.split for listed_shard in listed_shards]
+) -> Iterator[tuple[str, ListedShard, list[Shard]]]:
+    """Yield what becomes one shard, or one sequence of shards of the new size: its stem, the first shard, and all."""
     joins_shards = shard_size is None and format_name == "nanogpt"  # nanoGPT opens train.bin and val.bin
     if shard_size is None and not joins_shards:
         for listed_shard, shard in zip(listed_shards, shards, strict=True):
-            yield listed_shard.stem, listed_shard.split, [shard]
+            yield listed_shard.stem, listed_shard, [shard]
         return
-    for split in dict.fromkeys(splits):
-        group = [shard for shard, shard_split in zip(shards, splits, strict=True) if shard_split == split]
-        yield split or ("train" if joins_shards else "tokens"), split, group
+    for split in dict.fromkeys(listed_shard.split for listed_shard in listed_shards):
+        group = [pair for pair in zip(listed_shards, shards, strict=True) if pair[0].split == split]
+        yield split or ("train" if joins_shards else "tokens"), group[0][0], [shard for _, shard in group]
 
 
 @dataclass(kw_only=True)
@@ -175,6 +180,7 @@ class _Conversion:
     Attributes:
         source_path, listing, shards: the source, its shards as listed, and open.
         shard_format, folder, dtype, masks, shard_size: of the new shards.
+        end_of_text: the id that divides shards without boundaries into documents; None if there is none.
         placer: puts the end-of-text id where the new format has it; None where documents stay as they are.
 
     """
@@ -187,6 +193,7 @@ class _Conversion:
     dtype: np.dtype[Any]
     masks: bool
     shard_size: int | None
+    end_of_text: int | None
     placer: EndOfTextPlacer | None
 
     def run(self) -> Manifest:
@@ -198,9 +205,9 @@ class _Conversion:
             try:
                 with ExitStack() as inner_folders:
                     self._write(entries, shard_info, inner_folders)
-                ids_changed = self.placer is not None and self.placer.has_changed_ids
-                if self.shard_size is None and len(entries) == len(self.listing.shards):
-                    entries = _add_starts(entries, self.listing, ids_changed)
+                sources = self._select_sources(source_manifest, sum(entry.documents for entry in entries))
+                if not sources:
+                    entries[:] = [replace(entry, start=None) for entry in entries]
                 tokenizer = copy_tokenizer(source_manifest.tokenizer, self.source_path, self.folder)
                 manifest = Manifest(
                     self.shard_format.name,
@@ -208,8 +215,8 @@ class _Conversion:
                     tuple(entries),
                     masks=self.masks,
                     tokenizer=tokenizer,
-                    sources={} if ids_changed or list_additions(source_manifest) else source_manifest.sources,
-                    options=source_manifest.options,
+                    sources=sources,
+                    options=self._select_options(source_manifest, [entry.stem for entry in entries]),
                     skipped=source_manifest.skipped,
                     damaged_files=source_manifest.damaged_files,
                 )
@@ -218,6 +225,30 @@ class _Conversion:
                 remove_shards(self.folder, entries)
                 raise
         return manifest
+
+    def _select_sources(self, manifest: Manifest, n_documents: int) -> dict[str, Any]:
+        """Return the source manifest's facts about the sources; {} if the new documents are not those of the sources.
+
+        Where documents were divided by the end-of-text id, they are the same if each of them was written with it, and
+        there are as many.
+        """
+        has_boundaries = "documents" in SHARD_FORMATS[self.listing.format].features
+        needs_boundaries = "documents" in self.shard_format.features
+        ids_changed = self.placer is not None and self.placer.has_changed_ids
+        if ids_changed or list_additions(manifest):
+            return {}
+        if needs_boundaries and not has_boundaries:
+            is_before = SHARD_FORMATS[self.listing.format].end_of_text_sides[0]
+            written_id = manifest.options.get("prepend" if is_before else "append")
+            if written_id is None or written_id != self.end_of_text or n_documents != manifest.documents:
+                return {}
+        return move_base(manifest.sources, self.source_path, self.folder)
+
+    def _select_options(self, manifest: Manifest, stems: list[str]) -> dict[str, Any]:
+        """Return the options of the source manifest, without those that only the old shards have."""
+        if self.shard_size is None and stems == [shard.stem for shard in self.listing.shards]:
+            return manifest.options
+        return {key: value for key, value in manifest.options.items() if key not in SIZE_OPTIONS}
 
     def _make_header(self) -> dict[str, Any]:
         """Make the journal's header: what determines the new shards."""
@@ -236,7 +267,7 @@ class _Conversion:
         """Write the shards of each group, and append their entries to `entries`."""
         sizes: dict[str, Any] = {"shard_size": self.shard_size, "numbered": self.shard_size is not None}
         marked_folders = {PurePosixPath()}
-        for stem, split, shards in _group_shards(
+        for stem, first_shard, shards in _group_shards(
             self.listing.shards, self.shards, self.shard_size, self.shard_format.name
         ):
             inner_folder, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
@@ -244,12 +275,15 @@ class _Conversion:
                 inner_folders.enter_context(mark_unfinished(self.folder / inner_folder, self._make_header()))
                 marked_folders.add(inner_folder)
             group_info = replace(shard_info, first_document=sum(entry.documents for entry in entries))
-            names: dict[str, Any] = {"stem": name, "split": split, "info": group_info}
+            names: dict[str, Any] = {"stem": name, "split": first_shard.split, "info": group_info}
             batches, target = self._read_batches(shards), self.folder / inner_folder
             new_entries = write_batches(
                 batches, self.shard_format, target, self.dtype, masks=self.masks, **names, **sizes
             )
-            entries += (move_entry(entry, inner_folder) for entry in new_entries)
+            moved_entries = [move_entry(entry, inner_folder) for entry in new_entries]
+            if moved_entries and first_shard.entry is not None:
+                moved_entries[0] = replace(moved_entries[0], start=first_shard.entry.start)
+            entries += moved_entries
 
     def _read_batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
         """Yield the documents of some shards as the new shards have them."""

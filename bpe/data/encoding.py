@@ -25,11 +25,19 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.chats import encode_chats
-from bpe.data.extending import add_shards
+from bpe.data.extending import add_shards, check_repeated_sources
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.files import WriterThreads
 from bpe.data.grouping import GroupEncoder, choose_validation, find_unexpected_names
-from bpe.data.journal import JOURNAL_NAME, Journal, check_same_header, crash_point, lock_folder, remove_temporary_files
+from bpe.data.journal import (
+    JOURNAL_NAME,
+    Journal,
+    check_same_header,
+    crash_point,
+    lock_folder,
+    record_base,
+    remove_temporary_files,
+)
 from bpe.data.journal_checks import check_steps, fingerprint_beginning
 from bpe.data.manifest import MANIFEST_NAME, Manifest, parse_shard
 from bpe.data.outputs import OrderedShardOutput, ShuffledShardOutput
@@ -83,7 +91,8 @@ def encode_shards(
 
     A shard is written whole or not at all. After a crash, a full disk or Ctrl-C the same call goes on after the last
     finished shard, and the result is the same, byte for byte, as without the interruption; it does not depend on
-    `threads` either. On a folder that is finished the call returns at once. Memory is bounded.
+    `threads` either. On a folder that is finished the call returns at once, unless a source was changed since or is a
+    pipe, whose text would be lost. Memory is bounded.
 
     Args:
         sources: the corpus: `Sources`, or paths of text files, each one document.
@@ -121,7 +130,8 @@ def encode_shards(
     Raises:
         TypeError: for a tokenizer that is no `Tokenizer`, such as its path.
         ValueError: for an invalid argument, an id that the format cannot hold, a folder that is not empty, or one that
-            was begun with other sources, options or tokenizer, or is in use; FormatError for a damaged source.
+            was begun with other sources, options or tokenizer, or is in use; for a pipe or standard input where the
+            folder is finished; FormatError for a damaged source.
         OSError: for a file that cannot be read or written, such as a full disk; it names the file.
 
     >>> import bpe, tempfile
@@ -186,7 +196,7 @@ def _extend_folder(
         plan.folder,
         _make_header(sources, plan),
         plan.dtype.name,
-        lambda folder: _ShardJob(sources, tokenizer, replace(plan, folder=folder)).run(threads, progress),
+        lambda folder: _ShardJob(sources, tokenizer, replace(plan, folder=folder), True).run(threads, progress),
     )
 
 
@@ -212,16 +222,17 @@ def _prepare_sources(sources_or_paths: Any, tokenizer: Tokenizer, part: tuple[in
 
 def _make_header(sources: Sources, plan: ShardPlan) -> dict[str, Any]:
     """Collect all that determines the shards, after a round trip through JSON."""
-    header = {"sources": sources.plan(), "options": plan.to_json(), "tokenizer": plan.fingerprint}
+    source_plan = record_base(sources.plan(), plan.folder)
+    header = {"sources": source_plan, "options": plan.to_json(), "tokenizer": plan.fingerprint}
     return json.loads(json.dumps(header))  # type: ignore[no-any-return]
 
 
 class _ShardJob:
-    """One call of `encode_shards`."""
+    """One call of `encode_shards`; `is_addition`: to a folder in the finished one, which `add_shards` lists there."""
 
-    def __init__(self, sources: Sources, tokenizer: Tokenizer, plan: ShardPlan) -> None:
+    def __init__(self, sources: Sources, tokenizer: Tokenizer, plan: ShardPlan, is_addition: bool = False) -> None:
         self._sources, self._tokenizer, self._plan, self._out = sources, tokenizer, plan, plan.folder
-        self._header = _make_header(sources, plan)
+        self._header, self._is_addition = _make_header(sources, plan), is_addition
 
     def run(self, threads: int, progress: ProgressLike) -> Manifest:
         """Write what is not finished; returns the manifest."""
@@ -327,6 +338,7 @@ class _ShardJob:
         """Read the manifest of a finished folder, and check that the folder is of the same call."""
         manifest = Manifest.read(self._out)
         check_same_header(self._out, manifest.to_header(), self._header)
+        check_repeated_sources(self._out, manifest, self._header["sources"], allow_pipes=self._is_addition)
         remove_temporary_files(self._out)
         (self._out / JOURNAL_NAME).unlink(missing_ok=True)
         log.info(

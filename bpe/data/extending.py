@@ -13,8 +13,18 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bpe.data.journal import check_same_header, crash_point, lock_folder
-from bpe.data.manifest import ADDED, MANIFEST_NAME, Manifest, list_additions, list_inner_folders, move_entry
+from bpe.data.journal import check_same_header, crash_point, find_source, lock_folder, move_base
+from bpe.data.manifest import (
+    ADDED,
+    MANIFEST_NAME,
+    SIZE_OPTIONS,
+    Manifest,
+    list_additions,
+    list_inner_folders,
+    list_lasting_files,
+    move_entry,
+    select_additions,
+)
 from bpe.errors import get_log, pluralize, short_repr
 
 log = get_log()
@@ -47,22 +57,18 @@ def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callabl
     """
     with lock_folder(out):
         manifest = Manifest.read(out)
-        if "files" not in manifest.sources or manifest.masks or manifest.dtype != dtype:
-            raise ValueError(
-                f"{out} was not written by encode_shards from files of text, so nothing can be added to it; "
-                "name another folder"
-            )
+        _check_origin(out, manifest, dtype)
         folders = list_additions(manifest)
         parts = list(_read_parts(out, manifest))
-        new_files = _list_lasting_files(header["sources"])
+        new_files = list_lasting_files(header["sources"])
         is_lasting = len(new_files) == len(header["sources"]["files"])
-        same = next((part for part in parts if is_lasting and _is_same_call(out, part[1], header)), None)
+        same = next((part for part in parts if is_lasting and _is_same_call(out, *part, header)), None)
         if same is not None:
-            _check_unchanged(*same, new_files)
+            check_unchanged(*same, new_files, "give only new files, under names of their own")
             log.info("%s has the shards of these sources; nothing to do", out)
             return manifest
         _check_common_options(out, manifest, header)
-        _check_new_files(out, [part for _, part in parts], new_files)
+        _check_new_files(out, parts, new_files)
         name = f"{ADDED}-{len(folders):05d}"
         was_finished = (out / name / MANIFEST_NAME).exists()
         addition = encode(out / name)
@@ -75,6 +81,16 @@ def add_shards(out: Path, header: Mapping[str, Any], dtype: str, encode: Callabl
                 "listed now, and the pipe or standard input of this call was not read: call again if its text is new"
             )
         return extended
+
+
+def _check_origin(out: Path, manifest: Manifest, dtype: str) -> None:
+    """Raise ValueError for a folder whose shards `encode_shards` did not write, or wrote from conversations."""
+    is_converted = manifest.options.get("format") != manifest.format or not {*SIZE_OPTIONS} <= {*manifest.options}
+    if is_converted or "files" not in manifest.sources or manifest.masks or manifest.dtype != dtype:
+        raise ValueError(
+            f"{out} was not written by encode_shards from files of text, so nothing can be added to it; "
+            "name another folder"
+        )
 
 
 def _list_addition(manifest: Manifest, name: str, addition: Manifest) -> Manifest:
@@ -97,9 +113,12 @@ def _read_parts(folder: Path, manifest: Manifest) -> Iterator[tuple[Path, Manife
         yield from _read_parts(folder / name, Manifest.read(folder / name))
 
 
-def _is_same_call(out: Path, manifest: Manifest, header: Mapping[str, Any]) -> bool:
+def _is_same_call(out: Path, folder: Path, manifest: Manifest, header: Mapping[str, Any]) -> bool:
+    """Whether shards in `folder` were made by the call that has this header for shards in `out`."""
     try:
-        check_same_header(out, manifest.to_header(), header)
+        check_same_header(
+            folder, manifest.to_header(), {**header, "sources": move_base(header["sources"], out, folder)}
+        )
     except ValueError:
         return False
     return True
@@ -123,36 +142,40 @@ def _check_common_options(out: Path, manifest: Manifest, header: Mapping[str, An
             )
 
 
-def _list_lasting_files(plan: Mapping[str, Any]) -> list[str]:
-    """List the files of sources but for pipes and standard input, which have other text each time."""
-    return [name for name, size, *_ in plan.get("files", ()) if size is not None or "://" in name]
+def check_repeated_sources(
+    out: Path, manifest: Manifest, plan: Mapping[str, Any], *, allow_pipes: bool = False
+) -> None:
+    """Raise ValueError for sources of a finished folder that may have other text now: changed files, pipes, stdin."""
+    names = list_lasting_files(plan)
+    if len(names) < len(plan["files"]) and not allow_pipes:
+        way = "" if manifest.masks else "; if the text is new, extend=True (--extend) adds it to the folder"
+        raise ValueError(
+            f"{out} is finished, and the pipe or standard input of this call was not read: name another folder, or "
+            f"remove this one{way}"
+        )
+    check_unchanged(out, manifest, names, "name another folder, or remove this one")
 
 
-def _check_unchanged(folder: Path, manifest: Manifest, names: list[str]) -> None:
-    """Raise ValueError for a file that was changed after shards of it were written."""
-    times = [(folder / file.name).stat().st_mtime_ns for shard in manifest.shards for file in shard.files]
+def check_unchanged(folder: Path, manifest: Manifest, names: list[str], fix: str) -> None:
+    """Raise ValueError, with what to do, for a file that was changed after shards of it were written."""
+    shards = select_additions(manifest, 0).shards  # later ones are of other files
+    times = [(folder / file.name).stat().st_mtime_ns for shard in shards for file in shard.files]
     for name in names:
         if times and "://" not in name and os.stat(name).st_mtime_ns > max(times):
-            raise ValueError(
-                f"{name} was changed after it was encoded to {folder}; give only new files, under names of their own"
-            )
+            raise ValueError(f"{name} was changed after it was encoded to {folder}; {fix}")
 
 
-def _check_new_files(out: Path, parts: list[Manifest], names: list[str]) -> None:
+def _check_new_files(out: Path, parts: list[tuple[Path, Manifest]], names: list[str]) -> None:
     """Raise ValueError for files that are in the folder already, whatever path names them."""
     old_paths = {
-        _find_real_path(name)
-        for part in parts
-        for name in _list_lasting_files(part.sources)
+        find_source(name, part.sources, folder)
+        for folder, part in parts
+        for name in list_lasting_files(part.sources)
         if name not in part.damaged_files
     }
-    repeated_names = [name for name in names if _find_real_path(name) in old_paths]
+    repeated_names = [name for name in names if find_source(name, {}, out) in old_paths]
     if repeated_names:
         raise ValueError(
             f"{len(repeated_names)} of the {pluralize(len(names), 'file')} are in {out} already, such as "
             f"{short_repr(repeated_names[0], 200)}; give only the new files"
         )
-
-
-def _find_real_path(name: str) -> str:
-    return name if "://" in name else os.path.realpath(name)

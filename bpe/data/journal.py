@@ -67,6 +67,9 @@ _ARGUMENT_NAMES = {
 #: The facts of a file in `Sources.plan`.
 _FILE_FACTS = ("name", "size", "format", "compression")
 
+#: The entry of a plan of sources with the folder that relative names were given in, as a path from the output folder.
+BASE = "base"
+
 #: For tests: called with the name of each event, between which a process may be killed.
 failpoint: Callable[[str], None] | None = None
 
@@ -348,7 +351,7 @@ def check_same_header(
             old, new = old[:n_used_files], new[:n_used_files]
         elif name == "sources" and isinstance(old, dict):
             used_new = _select_used_plan(new, old, n_used_files)
-            old, new = _select_used_plan(match_names(old, new), old, n_used_files), used_new
+            old, new = _select_used_plan(match_names(old, new, out), old, n_used_files), used_new
         if old == new:
             continue
         raise ValueError(
@@ -372,22 +375,74 @@ def _select_used_plan(plan: Mapping[str, Any], old_plan: Mapping[str, Any], n_us
     return used_plan
 
 
-def match_names(plan: Mapping[str, Any], other_plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a plan of sources the names that another one has for the same files, such as "mv" for "./mv"."""
+def match_names(plan: Mapping[str, Any], other_plan: Mapping[str, Any], out: Path = Path()) -> dict[str, Any]:
+    """Give a plan of the sources of `out` the names that another one has for the same files, as "mv" for "./mv".
+
+    Other files get other names: their paths, where both plans have the same name for them.
+    """
     files, other_files = plan.get("files"), other_plan.get("files")
     if not isinstance(files, list) or not isinstance(other_files, list):
         return dict(plan)
-    names = [
-        [new[0], *old[1:]] if isinstance(old, list) and old and _is_same_file(old[0], new[0]) else old
-        for old, new in zip(files, other_files, strict=False)
-    ]
-    return {**plan, "files": names + files[len(names) :]}
+    has_same_base = plan.get(BASE) == other_plan.get(BASE)
+    names = []
+    for old, new in zip(files, other_files, strict=False):
+        if not (isinstance(old, list) and old and isinstance(old[0], str)) or (has_same_base and old[0] == new[0]):
+            names.append(old)
+            continue
+        path, name = find_source(old[0], plan, out), old[0]
+        if path == find_source(new[0], other_plan, out):
+            name = new[0]
+        elif name == new[0]:
+            name = path
+        names.append([name, *old[1:]])
+    matched_plan = {key: value for key, value in plan.items() if key != BASE}
+    if BASE in other_plan:
+        matched_plan[BASE] = other_plan[BASE]
+    return {**matched_plan, "files": names + files[len(names) :]}
 
 
-def _is_same_file(name: object, other_name: str) -> bool:
-    if not isinstance(name, str) or any("://" in path or "\0" in path for path in (name, other_name)):
-        return name == other_name
-    return os.path.realpath(name) == os.path.realpath(other_name)
+def record_base(plan: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Add to the plan of the sources of `out` the current folder, if there are relative names."""
+    names = [file[0] for file in plan["files"] if file[1] is not None]
+    if all("://" in name or os.path.isabs(name) for name in names):
+        return plan
+    try:
+        base = os.path.relpath(os.path.realpath(os.curdir), os.path.realpath(out))
+    except ValueError:  # another drive of Windows
+        base = os.path.realpath(os.curdir)
+    base = base.replace(os.sep, "/")
+    has_surrogates = any("\ud800" <= char <= "\udfff" for char in base)  # bytes that are no UTF-8
+    return plan if has_surrogates else {**plan, BASE: base}
+
+
+def move_base(plan: dict[str, Any], old_out: Path, new_out: Path) -> dict[str, Any]:
+    """Return the plan of the sources of shards for other shards in another folder."""
+    if not isinstance(plan.get(BASE), str):
+        return plan
+    base = os.path.join(os.path.realpath(old_out), plan[BASE])
+    with suppress(ValueError):  # another drive of Windows
+        base = os.path.relpath(os.path.realpath(base), os.path.realpath(new_out))
+    return {**plan, BASE: base.replace(os.sep, "/")}
+
+
+def join_base(name: str, plan: Mapping[str, Any], out: Path) -> str:
+    """Return a name in the plan of the sources of `out` for use in the current folder: the name, or a whole path."""
+    base = plan.get(BASE)
+    if not isinstance(base, str) or any("://" in path or "\0" in path for path in (name, base)):
+        return name
+    path = os.path.join(os.path.normpath(os.path.join(os.path.realpath(out), base)), name)
+    return name if os.path.realpath(path) == os.path.realpath(name) else path
+
+
+def find_source(name: str, plan: Mapping[str, Any], out: Path) -> str:
+    """Find the real path of a file in the plan of the sources of `out`.
+
+    Where it is not there, as after `out` was moved, the name is taken in the current folder.
+    """
+    path = join_base(name, plan, out)
+    if "://" in path or "\0" in path:
+        return path
+    return os.path.realpath(path if os.path.lexists(path) else name)
 
 
 def _describe_difference(name: str, old_value: Any, new_value: Any) -> str:

@@ -25,7 +25,7 @@ from bpe.base.atomic_files import atomic_write, sync_folder
 from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
 from bpe.data.formats.files import WrittenFile
-from bpe.data.journal import JOURNAL_NAME, match_names
+from bpe.data.journal import BASE, JOURNAL_NAME, match_names, move_base
 from bpe.errors import COUNT_LIMIT, FormatError, check_iterable, pluralize, short_repr
 from bpe.formats.schema import parse_json
 
@@ -35,6 +35,8 @@ MANIFEST_NAME = "manifest.json"
 VERSION = 1
 #: The entry of `Manifest.sources` with the folders of shards that were added later.
 ADDED = "added"
+#: The options that say where shards end; a folder of other shards of the same documents lacks them.
+SIZE_OPTIONS = ("shard_size", "shards")
 #: The largest accepted size of the file in bytes: some million shards.
 _MAX_MANIFEST_BYTES = 1 << 30
 _CRC_PATTERN = re.compile("[0-9a-f]{8}")
@@ -129,7 +131,8 @@ class Manifest:
     def to_header(self) -> dict[str, Any]:
         """Return what determined the shards, as the header of their journal had it; without shards added later."""
         sources = {key: value for key, value in self.sources.items() if key != ADDED}
-        return {"sources": sources, "options": self.options, "tokenizer": self.tokenizer.get("fingerprint")}
+        options = {**self.options, "format": self.format}  # that of converted shards is another
+        return {"sources": sources, "options": options, "tokenizer": self.tokenizer.get("fingerprint")}
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write `manifest.json` in a folder, atomically; the same content gives the same bytes.
@@ -287,6 +290,7 @@ _SOURCE_RULES: dict[str, FieldRule] = {
     "encoding_errors": _TEXT_RULE,
     "on_error": _TEXT_RULE,
     "separator_ends": _FLAG_RULE,
+    BASE: allow_null(_TEXT_RULE),
 }
 #: The fields of a manifest after its version, of a shard, and of a file.
 _MANIFEST_RULES: dict[str, FieldRule] = {
@@ -395,6 +399,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     shards.sort(key=lambda shard: shard.split or "")  # stable: "train" before "val"
     first_name, first_manifest = manifests[0]
     plan = {key: value for key, value in first_manifest.sources.items() if key not in ("part", ADDED)}
+    plan = move_base(plan, target / first_name, target)
     part_records = [{"folder": name, "part": manifest.options.get("part")} for name, manifest in manifests]
     merged_manifest = Manifest(
         first_manifest.format,
@@ -452,7 +457,7 @@ def _check_same_origin(manifests: list[tuple[str, Manifest]]) -> None:
             "tokenizer": manifest.tokenizer.get("fingerprint"),
             "options": {key: value for key, value in manifest.options.items() if key != "part"},
             "count of parts": (manifest.options.get("part") or [None, None])[1],
-            "sources": {key: value for key, value in manifest.sources.items() if key != "part"},
+            "sources": {key: value for key, value in manifest.sources.items() if key not in ("part", BASE)},
         }
 
     first_name, first_manifest = manifests[0]
@@ -481,6 +486,11 @@ def _check_complete(manifests: list[tuple[str, Manifest]]) -> None:
         if n_times != 1:
             state = "is missing" if not n_times else f"is there {n_times} times"
             raise ValueError(f"part {rank}/{n_parts} {state}; give the folder of each part once")
+
+
+def list_lasting_files(plan: Mapping[str, Any]) -> list[str]:
+    """List the files of sources but for pipes and standard input, which have other text each time."""
+    return [name for name, size, *_ in plan.get("files", ()) if size is not None or "://" in name]
 
 
 def list_additions(manifest: Manifest) -> list[str]:

@@ -234,6 +234,9 @@ class ShuffledShardOutput(ShardOutput):
     def write(self, group: DocumentGroup) -> None:
         """Append the documents of a group to buckets."""
         plan = self._plan
+        if not len(group.lengths):  # of files without documents
+            self._unsaved_bytes += group.disk_bytes
+            return
         if self._unsaved_bytes >= CHECKPOINT_BYTES:
             self._save_checkpoint(group.find_resume_point(0))
         assert plan.seed is not None

@@ -25,8 +25,15 @@ from bpe.corpus.sources import Sources
 from bpe.data.formats import SHARD_FORMATS
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation
-from bpe.data.journal import JOURNAL_NAME
-from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry, list_inner_folders
+from bpe.data.journal import JOURNAL_NAME, join_base
+from bpe.data.manifest import (
+    MANIFEST_NAME,
+    SIZE_OPTIONS,
+    Manifest,
+    ShardEntry,
+    list_inner_folders,
+    list_lasting_files,
+)
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import compute_document_keys, find_buckets
 from bpe.errors import (
@@ -226,7 +233,7 @@ def find_sample_defects(
         return
     shards = [shard for shard in shards if not shard.stem.startswith(tuple(f"{name}/" for name in inner_folders))]
     try:
-        sources = _open_sources(manifest)
+        sources = _open_sources(folder, manifest)
     except (OSError, ValueError, ImportError) as error:
         raise_if_of_signal_handler(error)
         log.warning("the sources cannot be read, so no samples are compared: %s", error)
@@ -267,8 +274,8 @@ def _sample_parts(
             yield f"{part}/{line}"
 
 
-def _open_sources(manifest: Manifest) -> Sources | None:
-    """Open the sources that a manifest describes; None if they cannot be read again, such as standard input.
+def _open_sources(folder: Path, manifest: Manifest) -> Sources | None:
+    """Open the sources that a manifest describes; None if they cannot be read again, as pipes and standard input.
 
     Raises:
         OSError, ValueError: for a source that is not there.
@@ -276,11 +283,11 @@ def _open_sources(manifest: Manifest) -> Sources | None:
     """
     plan = manifest.sources
     files = plan.get("files")
-    if not files or any(file[0] == "stdin" for file in files):
+    if not files or len(list_lasting_files(plan)) < len(files):
         return None
     formats = {file[2] for file in files}
     sources = Sources(
-        [file[0] for file in files],
+        [join_base(file[0], plan, folder) for file in files],
         format=formats.pop() if len(formats) == 1 else "auto",
         field=plan["field"],
         separator=plan.get("separator"),
@@ -290,7 +297,7 @@ def _open_sources(manifest: Manifest) -> Sources | None:
         quoting=plan.get("quoting", "auto"),
         separator_ends=plan["separator_ends"],
     )
-    sources.leave_out(manifest.damaged_files)
+    sources.leave_out({join_base(name, plan, folder): reason for name, reason in manifest.damaged_files.items()})
     part = manifest.options.get("part")
     return sources if part is None else sources.part(*part)
 
@@ -298,7 +305,7 @@ def _open_sources(manifest: Manifest) -> Sources | None:
 def _find_changed_file(sources: Sources, manifest: Manifest) -> str:
     """Describe the first file that has changed since; an empty string if none has."""
     for old_file, new_file in zip(manifest.sources["files"], sources.plan()["files"], strict=False):
-        if old_file[:2] != list(new_file[:2]) and old_file[0] not in manifest.damaged_files:
+        if old_file[1] != new_file[1] and old_file[0] not in manifest.damaged_files:
             name, size = old_file[0], pluralize(old_file[1] or 0, "byte")
             return f"sources: {name} had {size} when it was encoded, and has {new_file[1]}"
     return ""
@@ -383,8 +390,12 @@ class _SampleComparison:
         return bool(is_validation) == (split == "val")
 
     def compare_shuffled(self, shards: Sequence[ShardEntry], samples: int) -> Iterator[str]:
-        """Look for documents at the beginning of some files in the shards that their keys belong to."""
+        """Look for documents at the beginning of some files in the shards that their keys belong to.
+
+        In a folder of other shards than those that were encoded, they may be in any shard.
+        """
         options = self._manifest.options
+        knows_shards = any(key in options for key in SIZE_OPTIONS)
         part = options.get("part") or (0, 1)
         count = count_shards(options.get("shards"), options.get("shard_size"), self._sources)
         file_indices = sorted({unit.file_index for unit in self._sources.units()})
@@ -394,14 +405,14 @@ class _SampleComparison:
             for index, text in enumerate(islice(texts, n_per_file)):
                 key = compute_document_keys(options["shuffle"], tuple(part), np.array([file]), np.array([index]))
                 shard_index = int(find_buckets(key, count)[0])
-                entry = next((shard for shard in shards if self._is_shard_of(shard, shard_index, count, text)), None)
-                if entry is None or not self._has_document(entry, self._encode(text)):
-                    name = self._sources.files[file].name
-                    yield f"sources: document {index} of {name} is not in shard {shard_index}, where it belongs"
-
-    def _is_shard_of(self, entry: ShardEntry, shard_index: int, count: int, text: bytes) -> bool:
-        digits = entry.stem.rpartition("-")[2]
-        return self._is_in_split(text, entry.split) and (count == 1 or digits == f"{shard_index:05}")
+                ending = f"-{shard_index:05}" if knows_shards and count > 1 else ""
+                entries = [
+                    shard for shard in shards if shard.stem.endswith(ending) and self._is_in_split(text, shard.split)
+                ]
+                ids = self._encode(text)
+                if not any(self._has_document(entry, ids) for entry in entries):
+                    place = f"in shard {shard_index}, where it belongs" if knows_shards else "in the shards"
+                    yield f"sources: document {index} of {self._sources.files[file].name} is not {place}"
 
     def _has_document(self, entry: ShardEntry, ids: NDArray[np.uint32]) -> bool:
         """Check whether a shard has a document of these ids."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,29 @@ def test_a_finished_folder_is_left_and_another_call_is_refused(tok: bpe.Tokenize
     for tokenizer, options in (*((other, {}) for other in others), (tok, {"shard_size": 5})):
         with pytest.raises(ValueError, match="was made with other sources, options, tokenizer or chat template"):
             encode_shards(path, tokenizer, tmp_path / "out", messages="messages", **options)  # type: ignore[arg-type]
+
+
+def test_a_finished_folder_of_changed_conversations_is_refused(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    path = write_records(tmp_path / "c.jsonl", [{"messages": [{"role": "user", "content": "low"}]}])
+    encode_shards(path, tok, tmp_path / "out", messages="messages")
+    path.write_text(path.read_text().replace("low", "new"))
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**12))
+    with pytest.raises(ValueError, match=r"c.jsonl was changed after it was encoded to .*; name another folder"):
+        encode_shards(path, tok, tmp_path / "out", messages="messages")
+
+
+def test_relative_names_are_those_of_the_folder_of_the_call(
+    tok: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    for folder, text in ((tmp_path, "low"), (tmp_path / "sub", "new")):
+        write_records(folder / "c.jsonl", [{"messages": [{"role": "user", "content": text}]}])
+    monkeypatch.chdir(tmp_path)
+    manifest = encode_shards("c.jsonl", tok, "out", messages="messages")
+    monkeypatch.chdir("sub")
+    assert encode_shards("../c.jsonl", tok, "../out", messages="messages") == manifest
+    with pytest.raises(ValueError, match="was made with other sources"):
+        encode_shards("c.jsonl", tok, "../out", messages="messages")
 
 
 def test_records_with_tools(tok: bpe.Tokenizer, tmp_path: Path) -> None:

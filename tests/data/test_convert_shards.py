@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shard_corpus import write_divided_shards
+from shard_corpus import END as END_NAME
+from shard_corpus import make_texts, open_sources, tokenizer, write_corpus, write_divided_shards
 from shard_readers import flatten, read_folder
 
 import bpe
-from bpe.data import Manifest, TokenShards, convert_shards, write_shards
+from bpe.data import Manifest, TokenShards, convert_shards, encode_shards, verify, write_shards
 from bpe.data import converting as module
 from bpe.data.finding import find_shards
 from bpe.data.formats import SHARD_FORMATS
+
+__all__ = ["tokenizer"]  # a fixture
 
 END = 7
 DOCS = [[1, 2, 3], [], [4, 5], list(range(10, 70)), [], [], [9]] * 3
@@ -213,6 +216,52 @@ def test_what_the_manifest_says_goes_with_the_shards(tmp_path: Path) -> None:
     module.replace(old, tokenizer={"file": "../secret"}).write(tmp_path / "a")
     (tmp_path / "secret").write_text("x")
     assert convert_shards(tmp_path / "a", tmp_path / "d").tokenizer == {}
+
+
+SHUFFLED = {"seed": 5, "shards": 3, "append": END_NAME}
+#: What shards are encoded with, what they are converted with, and whether samples of the result can be compared.
+CONVERSIONS: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "shuffled, joined": (SHUFFLED, {"format": "nanogpt", "end_of_text": END_NAME}, True),
+    "shuffled, resized": (SHUFFLED, {"shard_size": 300}, True),
+    "shuffled, divided, resized": ({**SHUFFLED, "validation": 0.3}, {"shard_size": 300}, True),
+    "shuffled, the same shards": (SHUFFLED, {"format": "megatron"}, True),
+    "in order, joined": ({"shard_size": 300}, {"format": "nanogpt", "drop_boundaries": True}, True),
+    "in order, resized": ({"shard_size": 300}, {"shard_size": 500}, True),
+    "in order, divided, resized": ({"shard_size": 300, "validation": 0.3}, {"shard_size": 500}, True),
+    "boundaries by the end of text": ({"format": "nanogpt"}, {"end_of_text": END_NAME}, True),
+    "boundaries by the end of text before": ({"format": "llmc"}, {"end_of_text": END_NAME}, True),
+    "boundaries dropped": ({"format": "nanogpt"}, {"drop_boundaries": True}, False),
+    "boundaries by another id": ({"format": "nanogpt"}, {"end_of_text": 101}, False),
+    "no end of text": ({"format": "nanogpt", "append": None}, {"end_of_text": END_NAME}, False),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_sound_conversions_are_sound_and_changed_sources_are_found(
+    name: str, tmp_path: Path, tokenizer: bpe.Tokenizer
+) -> None:
+    encoded, converted, is_compared = CONVERSIONS[name]
+    paths = write_corpus(tmp_path / "c", make_texts(41, 60))
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "old", **encoded)
+    new = convert_shards(tmp_path / "old", tmp_path / "new", **converted)
+    assert verify(tmp_path / "new") == []
+    assert bool(new.sources) == is_compared
+    for path in paths:
+        path.write_text(path.read_text().replace("e", "o"))
+    assert bool(verify(tmp_path / "new")) == is_compared
+
+
+def test_documents_that_the_end_of_text_divides_are_not_those_of_the_sources(
+    tmp_path: Path, tokenizer: bpe.Tokenizer
+) -> None:
+    """As many as there were, by chance: a text has the token inside, and another one ends without it."""
+    for name, text in (("0.txt", f"low{END_NAME}new"), ("1.txt", "wide")):
+        (tmp_path / name).write_text(text)
+    paths, options = [tmp_path / "0.txt", tmp_path / "1.txt"], {"append": None, "allowed_special": "all"}
+    encode_shards(paths, tokenizer, tmp_path / "old", format="nanogpt", **options)
+    new = convert_shards(tmp_path / "old", tmp_path / "new", end_of_text=END_NAME)
+    assert (new.documents, new.sources) == (2, {})
+    assert verify(tmp_path / "new") == []
 
 
 def test_splits_and_folders_stay(tmp_path: Path) -> None:

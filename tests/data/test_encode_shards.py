@@ -283,6 +283,45 @@ def test_a_finished_folder_is_left_alone(tmp_path, tokenizer, caplog):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
 
 
+def test_a_finished_folder_of_a_changed_file_is_refused(tmp_path, tokenizer):
+    """The file has its old size and another text."""
+    paths = write_corpus(tmp_path / "c", make_texts(4, 30))
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "out")
+    later = paths[1].stat().st_mtime_ns + 10**12
+    encode_shards(write_corpus(tmp_path / "d", ["new"]), tokenizer, tmp_path / "out", extend=True)
+    for shard in (tmp_path / "out" / "added-00000").iterdir():
+        os.utime(shard, ns=(0, later + 10**12))  # an addition says nothing of the files before it
+    os.utime(paths[1], ns=(0, later))
+    for extend in (False, True):
+        with pytest.raises(ValueError, match=r"1.txt was changed after it was encoded to .*; (name|give)"):
+            encode_shards(open_sources(paths), tokenizer, tmp_path / "out", extend=extend)
+
+
+def test_an_unlisted_addition_of_a_changed_file_is_refused(tmp_path, tokenizer):
+    paths, others = (write_corpus(tmp_path / name, make_texts(4, 30)) for name in "cd")
+    encode_shards(open_sources(others), tokenizer, tmp_path / "out")
+    manifest = (tmp_path / "out" / "manifest.json").read_bytes()
+    encode_shards(open_sources(paths), tokenizer, tmp_path / "out", extend=True)
+    (tmp_path / "out" / "manifest.json").write_bytes(manifest)  # killed before the addition was listed
+    os.utime(paths[1], ns=(0, paths[1].stat().st_mtime_ns + 10**12))
+    with pytest.raises(ValueError, match=r"1.txt was changed after it was encoded to .*added-00000; name another"):
+        encode_shards(open_sources(paths), tokenizer, tmp_path / "out", extend=True)
+
+
+def test_new_standard_input_for_a_finished_folder_is_refused(tmp_path, tokenizer, monkeypatch):
+    for text in ("low", "lower"):
+        (tmp_path / "input").write_text(text)
+        with open(tmp_path / "input") as file:
+            monkeypatch.setattr("sys.stdin", file)
+            if text == "low":
+                encode_shards("-", tokenizer, tmp_path / "out")
+                continue
+            with pytest.raises(ValueError, match=r"out is finished, and the pipe or standard input .* was not read"):
+                encode_shards("-", tokenizer, tmp_path / "out")
+            encode_shards("-", tokenizer, tmp_path / "out", extend=True)
+    assert [tokenizer.decode(row) for row in read_rows(tmp_path / "out")] == ["low", "lower"]
+
+
 @pytest.mark.parametrize(("change", "message"), OTHER_OPTIONS)  # fmt: skip
 def test_other_options_are_refused(tmp_path, tokenizer, change, message):
     paths = write_corpus(tmp_path / "c", make_texts(5, 10))

@@ -220,6 +220,81 @@ def test_the_real_path_identifies_a_file(tmp_path, tokenizer, monkeypatch):
     assert manifest.documents == 2 * Manifest.read(tmp_path / "out" / "added-00000").documents
 
 
+@pytest.fixture
+def two_folders(tmp_path, monkeypatch) -> Path:
+    """Make two files of the same name and size, one in a folder within the other's, which is the current one."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.txt").write_text("first low")
+    (tmp_path / "sub" / "a.txt").write_text("other low")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("out", ["out", "all/of/out"])
+def test_a_relative_name_is_of_the_folder_in_which_it_was_given(two_folders, tokenizer, monkeypatch, out):
+    encode_shards("a.txt", tokenizer, out)
+    monkeypatch.chdir("sub")
+    before = read_files(two_folders / out)
+    assert encode_shards("../a.txt", tokenizer, f"../{out}", extend=True).documents == 1  # has it
+    assert encode_shards("../a.txt", tokenizer, f"../{out}").documents == 1
+    with pytest.raises(ValueError, match=r"1 of the 2 files are in .* already, such as '../a.txt'"):
+        encode_shards(["../a.txt", "a.txt"], tokenizer, f"../{out}", extend=True)
+    with pytest.raises(ValueError, match=r"from other sources: file 1 was '.*a\.txt' and is 'a\.txt'"):
+        encode_shards("a.txt", tokenizer, f"../{out}")
+    assert read_files(two_folders / out) == before
+    for _ in range(2):
+        assert encode_shards("a.txt", tokenizer, f"../{out}", extend=True).documents == 2
+    monkeypatch.chdir("..")
+    for name in ("a.txt", "sub/a.txt"):
+        assert encode_shards(name, tokenizer, out, extend=True).documents == 2
+    assert [tokenizer.decode(row) for row in read_rows(two_folders / out)] == ["first low", "other low"]
+
+
+def test_relative_names_of_a_folder_that_was_moved_with_its_sources(two_folders, tokenizer, monkeypatch):
+    encode_shards("a.txt", tokenizer, "sub/out")
+    shutil.copytree(two_folders, two_folders / "moved")
+    monkeypatch.chdir("moved")
+    assert encode_shards("a.txt", tokenizer, "sub/out", extend=True).documents == 1
+    Path("a.txt").write_text("moved low")
+    assert any("differs from the ids of the text" in line for line in verify("sub/out"))
+
+
+def test_relative_names_of_a_folder_that_was_moved_alone(two_folders, tokenizer):
+    """It has files of the same names in the current folder."""
+    encode_shards("a.txt", tokenizer, "out")
+    Path("far/away").mkdir(parents=True)
+    Path("out").rename("far/away/out")
+    assert encode_shards("a.txt", tokenizer, "far/away/out", extend=True).documents == 1
+    assert encode_shards("a.txt", tokenizer, "far/away/out").documents == 1
+
+
+def test_an_old_manifest_has_no_base_of_relative_names(two_folders, tokenizer):
+    manifest = encode_shards("a.txt", tokenizer, "out")
+    assert manifest.sources["base"] == ".."
+    text = Path("out/manifest.json").read_text()
+    Path("out/manifest.json").write_text(re.sub(r',\s*"base": "\.\."', "", text))
+    assert "base" not in Manifest.read("out").sources
+    for extend in (False, True):
+        assert encode_shards("a.txt", tokenizer, "out", extend=extend).documents == 1
+    assert verify("out") == []
+
+
+def test_a_relative_name_after_merging_and_converting(two_folders, tokenizer, monkeypatch, caplog):
+    for rank in range(2):
+        encode_shards(["a.txt", "sub/a.txt"], tokenizer, f"all/parts/{rank}", rank=rank, world=2)
+    merge_manifests(["all/parts/0", "all/parts/1"], "all")
+    convert_shards("all/parts/0", "deep/converted/folder", "megatron")
+    monkeypatch.chdir("sub")
+    (two_folders / "sub" / "sub").mkdir()
+    (two_folders / "sub" / "sub" / "a.txt").write_text("third low")
+    with pytest.raises(ValueError, match=r"1 of the 1 file are in .* already"):
+        encode_shards("../a.txt", tokenizer, "../all", extend=True)
+    for folder in ("../all", "../all/parts/0", "../all/parts/1", "../deep/converted/folder"):
+        assert verify(folder) == []
+    assert not caplog.records
+    assert encode_shards("sub/a.txt", tokenizer, "../all", extend=True).documents == 3
+
+
 def test_a_file_that_was_changed_since_is_no_repetition(tmp_path, tokenizer):
     """A file of the same name and size is not taken for the one that was encoded."""
     first, second, _ = write_parts(tmp_path)
@@ -238,15 +313,32 @@ def test_folders_of_other_functions_are_refused(tmp_path, tokenizer):
     encode_shards(open_sources(second), tokenizer, tmp_path / "out", extend=True)
     convert_shards(tmp_path / "out", tmp_path / "of many", "dolma")
     write_shards([[1, 2]], tmp_path / "ids")
-    for folder in ("of many", "ids"):
+    encode_shards(open_sources(first), tokenizer, tmp_path / "alone")
+    convert_shards(tmp_path / "alone", tmp_path / "dolma", "dolma")
+    convert_shards(tmp_path / "alone", tmp_path / "resized", shard_size=100)
+    encode_shards(open_sources(first), tokenizer, tmp_path / "stream", format="nanogpt", append=None)
+    convert_shards(tmp_path / "stream", tmp_path / "dropped", drop_boundaries=True)
+    for folder, format_name in (
+        ("of many", "native"),
+        ("of many", "dolma"),
+        ("ids", "native"),
+        ("dolma", "native"),
+        ("dolma", "dolma"),
+        ("resized", "native"),
+        ("dropped", "native"),
+    ):
         with pytest.raises(
             ValueError, match=r"was not written by encode_shards from files of text.*; name another fol"
         ):
-            encode_shards(open_sources(second), tokenizer, tmp_path / folder, extend=True)
-    encode_shards(open_sources(first), tokenizer, tmp_path / "alone")
-    convert_shards(tmp_path / "alone", tmp_path / "dolma", "dolma")
-    with pytest.raises(ValueError, match=r"format of .* is 'dolma', and 'native' here"):
-        encode_shards(open_sources(second), tokenizer, tmp_path / "dolma", extend=True)
+            encode_shards(open_sources(second), tokenizer, tmp_path / folder, extend=True, format=format_name)
+
+
+def test_a_converted_folder_is_no_finished_one_of_the_old_format(tmp_path, tokenizer):
+    first, _, _ = write_parts(tmp_path)
+    encode_shards(open_sources(first), tokenizer, tmp_path / "out")
+    convert_shards(tmp_path / "out", tmp_path / "dolma", "dolma")
+    with pytest.raises(ValueError, match=r"other options: format was 'dolma' and is 'native'"):
+        encode_shards(open_sources(first), tokenizer, tmp_path / "dolma")
 
 
 def test_additions_to_merged_parts_stay(tmp_path, tokenizer):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shard_corpus import make_texts, open_sources, read_rows, small_groups, tokenizer, write_corpus
 
 from bpe.corpus._content_hash import hash_spans
-from bpe.data import encode_shards
+from bpe.data import encode_shards, merge_manifests, verify
 from bpe.data.grouping import choose_validation
 from bpe.data.shuffling import Buckets, compute_document_keys, count_buckets, find_buckets, gather_documents
 
@@ -99,6 +99,33 @@ def test_shuffled_shards_have_every_document_in_the_order_of_its_key(tmp_path, t
     encode_shards(open_sources(paths), tokenizer, tmp_path / "other", seed=10, shards=4)
     assert read_rows(tmp_path / "other") != rows
     assert Counter(map(tuple, read_rows(tmp_path / "other"))) == Counter(map(tuple, rows))
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": 2}, {"validation": 0.5}, {"format": "megatron"}])
+def test_sources_without_documents_are_shuffled(tmp_path, tokenizer, options, caplog):
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    manifest = encode_shards(empty, tokenizer, tmp_path / "out", seed=1, **options)
+    assert (manifest.documents, manifest.shards) == (0, ())
+    assert "the sources have no documents" in caplog.text
+    assert verify(tmp_path / "out") == []
+
+
+def test_a_shuffled_part_may_have_no_documents(tmp_path, tokenizer):
+    texts = make_texts(24, 20)
+    paths = write_corpus(tmp_path / "c", texts, files=1)
+    (tmp_path / "empty.txt").write_text("")
+    folders = [tmp_path / "out" / str(rank) for rank in range(3)]
+    counts = [
+        encode_shards(
+            open_sources([*paths, tmp_path / "empty.txt"]), tokenizer, folder, seed=1, rank=rank, world=3
+        ).documents
+        for rank, folder in enumerate(folders)
+    ]
+    assert 0 in counts
+    assert merge_manifests(folders, tmp_path / "out").documents == 20
+    assert verify(tmp_path / "out") == []
+    assert sorted(read_rows(tmp_path / "out")) == sorted(tokenizer.encode(text).tolist() for text in texts)
 
 
 @pytest.mark.usefixtures("small_groups")

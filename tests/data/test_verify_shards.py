@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shutil
+import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from shard_corpus import END, make_texts, open_sources, read_rows, small_groups, tokenizer, write_corpus
 
 import bpe
+from bpe.corpus.sources import Sources
 from bpe.data import Manifest, TokenShards, encode_shards, merge_manifests, verify
 from bpe.data.formats import SHARD_FORMATS
 from bpe.errors import FormatError
@@ -153,6 +156,45 @@ def test_sources_that_changed_or_are_gone(tmp_path, tokenizer, caplog):
     caplog.set_level(logging.WARNING, "bpe")
     assert verify(tmp_path / "out") == []
     assert "no samples are compared" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_not_read_again(tmp_path, tokenizer, monkeypatch, caplog):
+    """Nothing writes to it now, so reading it would wait for ever."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("low lower",))
+    writer.start()
+    encode_shards(pipe, tokenizer, tmp_path / "out")
+    writer.join()
+    monkeypatch.setattr(Sources, "documents", lambda *_: pytest.fail("the pipe was read"))
+    assert verify(tmp_path / "out") == []
+    assert "no sources that can be read again, so no samples are compared" in caplog.text
+
+
+def test_a_file_of_the_name_of_standard_input_is_read_again(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("stdin").write_text("low lower")
+    encode_shards("stdin", tokenizer, "out")
+    Path("stdin").write_text("low newer")
+    assert any("differs from the ids of the text" in line for line in verify("out"))
+
+
+def test_relative_names_are_those_of_the_folder_of_the_call(tmp_path, tokenizer, monkeypatch, caplog):
+    """A file of the same name and size in the current folder is not compared."""
+    (tmp_path / "sub").mkdir()
+    for name, text in (("a.txt", "first low"), ("sub/a.txt", "other low")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    encode_shards("a.txt", tokenizer, "out")
+    monkeypatch.chdir("sub")
+    assert verify("../out") == []
+    assert not caplog.records
+    (tmp_path / "a.txt").write_text("third low")
+    assert any("differs from the ids of the text" in line for line in verify("../out"))
+    (tmp_path / "a.txt").unlink()
+    assert verify("../out") == []
+    assert "the sources cannot be read, so no samples are compared" in caplog.text
 
 
 def test_a_shuffled_document_that_is_missing(tmp_path, tokenizer):
