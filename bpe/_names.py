@@ -8,5 +8,5 @@ NORMALIZERS = ("nfc", "nfd", "nfkc", "nfkd", "lower", "strip", "collapse", "html
 SOURCE_FORMATS = ("auto", "text", "jsonl", "csv", "tsv", "parquet", "arrow")
 #: Of formats of training shards (`bpe/data/formats`).
 SHARD_FORMATS = ("native", "megatron", "parquet", "arrow", "nanogpt", "llmc", "datatrove", "dolma")
-#: The most threads of a call (`bpe/base/threads.py`), and the most shards of shuffled documents (`bpe/data/plan.py`).
-MAX_THREADS, MAX_SHUFFLED_SHARDS = 4096, 4096
+#: The most shards of shuffled documents (`bpe/data/plan.py`).
+MAX_SHUFFLED_SHARDS = 4096

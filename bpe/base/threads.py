@@ -14,9 +14,8 @@ from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
-from bpe._names import MAX_THREADS
 from bpe.base._team import Crew, Outcome, Team, dismiss
-from bpe.errors import check_int
+from bpe.errors import MAX_THREADS, check_int
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

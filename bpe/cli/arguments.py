@@ -14,7 +14,7 @@ from itertools import groupby, takewhile
 from pkgutil import get_data, resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bpe._names import MAX_SHUFFLED_SHARDS, MAX_THREADS, NORMALIZERS, SHARD_FORMATS, SOURCE_FORMATS
+from bpe._names import MAX_SHUFFLED_SHARDS, NORMALIZERS, SHARD_FORMATS, SOURCE_FORMATS
 from bpe._version import __version__
 from bpe.base.memory_limits import check_memory
 from bpe.cli.parsing import (
@@ -38,10 +38,9 @@ from bpe.cli.parsing import (
     parse_words,
     unescape,
 )
-from bpe.errors import COUNT_LIMIT, check_choice
+from bpe.errors import COUNT_LIMIT, ID_LIMIT, MAX_THREADS, check_choice
 from bpe.formats.loading import FORMATS
 from bpe.pretokenize.patterns import NAMES
-from bpe.vocab.vocabulary import ID_LIMIT
 
 if TYPE_CHECKING:
     import bpe

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from bpe.errors import COUNT_LIMIT, check_unicode, escape_unprintable, suggest
-from bpe.vocab.vocabulary import ID_LIMIT
+from bpe.errors import COUNT_LIMIT, ID_LIMIT, check_unicode, escape_unprintable, suggest
 
 if TYPE_CHECKING:
     from fractions import Fraction

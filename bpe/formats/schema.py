@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from bpe.errors import FormatError, short_repr
-from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
+from bpe.errors import ID_LIMIT, FormatError, short_repr
+from bpe.vocab.vocabulary import Vocabulary
 
 T = TypeVar("T")
 

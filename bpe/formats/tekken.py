@@ -18,13 +18,13 @@ import numpy as np
 from bpe.base.fast_dataclasses import replace
 from bpe.base.offsets import compute_offsets
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, pluralize, short_repr
+from bpe.errors import ID_LIMIT, FormatError, pluralize, short_repr
 from bpe.formats import tiktoken
 from bpe.formats._ranks import RankTable
 from bpe.formats.schema import errors_at, parse_json, read_field, refuse
 from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
 #: The special tokens of a file that lists none, as the first releases of the format are.
 DEFAULT_SPECIAL_TOKENS = (

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import read_file
 from bpe.encode._encoder import Encoder
-from bpe.errors import FormatError, check_int, describe, short_repr, with_article, with_path
+from bpe.errors import ID_LIMIT, FormatError, check_int, describe, short_repr, with_article, with_path
 from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
 from bpe.formats.packed import read_first_bytes, unpack
@@ -37,7 +37,7 @@ from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE_TEXT
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.text.letters import list_byte_alphabet, map_letters_to_bytes, read_letters
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, Vocabulary
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, Vocabulary
 
 #: The SHA-256 of each of OpenAI's rank files, uncompressed → its pattern and special tokens in `tiktoken`. Where two
 #: encodings share a file, the one that has the file's name.

@@ -31,7 +31,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
-from bpe.errors import check_int, describe
+from bpe.errors import ID_LIMIT, check_int, describe
 from bpe.research.runs import LETTER_PATTERN, find_runs, read_counted_runs
 from bpe.research.seeds import SEED_COUNT, Seeds, make_seeded_job
 from bpe.text.matching import compile_pattern
@@ -46,7 +46,7 @@ from bpe.training.trainer import MERGES_PER_CALL, NO_PAIRS, STOP_REASONS, make_t
 from bpe.vocab.editing import truncate
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -26,7 +26,7 @@ from bpe.base.progress import progress_note
 from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Files, Sources
 from bpe.count.word_counts import WordCounts, borrow_arrays, empty_like
-from bpe.errors import check_int, describe, get_log, short_repr
+from bpe.errors import ID_LIMIT, check_int, describe, get_log, short_repr
 from bpe.research.seeds import Seeds, begin_with_seeds, make_seeded_job
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
@@ -37,7 +37,7 @@ from bpe.training.job import SpecAndRecord, TrainingJob
 from bpe.training.kernel_input import CorpusSize, WordArrays, build_words
 from bpe.training.trainer import NO_PAIRS, ONLY_RARE_PAIRS, make_initial_spec, make_record, run_merges
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT, UNUSED
+from bpe.vocab.vocabulary import UNUSED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

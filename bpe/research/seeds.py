@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from bpe.count.word_counts import WordCounts
-from bpe.errors import describe, pluralize, short_repr
+from bpe.errors import ID_LIMIT, describe, pluralize, short_repr
 from bpe.text.character_sets import compile_char_class
 from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint
@@ -23,7 +23,7 @@ from bpe.training.superwords import SuperWords
 from bpe.training.train import train_plain_or_superwords
 from bpe.training.trainer import learn_merges, make_initial_spec
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

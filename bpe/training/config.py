@@ -14,7 +14,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Files, Sources
 from bpe.count.word_counts import WordCounts
-from bpe.errors import check_choice, check_int, describe, short_repr
+from bpe.errors import ID_LIMIT, check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.character_sets import list_codes, make_script_table
 from bpe.text.letters import map_letters_to_bytes
@@ -23,7 +23,6 @@ from bpe.training.merge_rules import ISOLATED_SCRIPT, TIE_BREAKS, MergeRules, Ve
 from bpe.vocab.spec import SymbolType
 from bpe.vocab.special_tokens import check_special_tokens
 from bpe.vocab.symbols import BYTE_NAMES
-from bpe.vocab.vocabulary import ID_LIMIT
 
 OnMerge = Callable[[int, Any, Any, Any, int], object]
 CountsLike = WordCounts | Mapping[str, int] | Mapping[bytes, int]

@@ -14,7 +14,7 @@ from bpe.base.memory_limits import measure_memory
 from bpe.base.offsets import compute_offsets
 from bpe.base.progress import ProgressLike, progress_note
 from bpe.count.word_counts import DOCUMENTS, WordCounts, check_counts_match
-from bpe.errors import check_int, describe, pluralize
+from bpe.errors import ID_LIMIT, check_int, describe, pluralize
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import Checkpoint
@@ -36,7 +36,7 @@ from bpe.training.superwords import SuperWords, make_second_stage_base
 from bpe.training.trainer import learn_merges, make_record, make_trainer, run_merges
 from bpe.vocab.spec import TokenizerSpec, check_supported, text_can_spell_mark
 from bpe.vocab.symbols import find_word_symbols
-from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, SPECIAL, UNUSED, Vocabulary
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, UNUSED, Vocabulary
 
 
 def extend(

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from bpe.errors import check_choice, check_int, describe, short_repr
-from bpe.vocab.vocabulary import ID_LIMIT
+from bpe.errors import ID_LIMIT, check_choice, check_int, describe, short_repr
 
 #: The most strings of `MergeRules.forbidden`; the kernel has room for as many.
 MAX_FORBIDDEN = 64

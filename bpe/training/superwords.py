@@ -19,7 +19,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_files_or_texts
 from bpe.count.word_counts import DOCUMENTS, LINES, WordCounts, borrow_arrays
-from bpe.errors import check_choice, check_int, describe
+from bpe.errors import ID_LIMIT, check_choice, check_int, describe
 from bpe.pretokenize.patterns import SUPERBPE_SECOND_STAGE, SUPERBPE_V2_SECOND_STAGE, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import NormalizerLike
@@ -28,7 +28,7 @@ from bpe.training.encoded import encode_in_groups
 from bpe.training.merge_rules import check_word_limits
 from bpe.vocab.editing import find_first_id, renumber, without_tokens
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
+from bpe.vocab.vocabulary import NO_TOKEN
 
 __all__ = ["SuperWords", "check_superwords", "drop_unused_merges", "make_second_stage_base"]
 

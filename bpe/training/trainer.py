@@ -17,7 +17,7 @@ from bpe.base.memory_limits import format_bytes
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
-from bpe.errors import FormatError, get_log, pluralize
+from bpe.errors import ID_LIMIT, FormatError, get_log, pluralize
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
@@ -35,7 +35,7 @@ from bpe.training.kernel_input import (
 from bpe.vocab.output_steps import ByteFallback, DecodeReplace, DecoderStep, DecodeStrip, Fuse
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, UNUSED, Vocabulary
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, UNUSED, Vocabulary
 
 #: `MergeLearner.stop_reason` where no pair is left, or only pairs below min_frequency; 0 while training goes on.
 NO_PAIRS, ONLY_RARE_PAIRS = 1, 2

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpe.base.fast_dataclasses import replace
-from bpe.errors import check_choice, check_int, describe, pluralize, short_repr
+from bpe.errors import ID_LIMIT, check_choice, check_int, describe, pluralize, short_repr
 from bpe.vocab.spec import ROLES, TokenizerSpec, check_supported
 from bpe.vocab.special_tokens import check_special_tokens, remove_ineffective_flags
 from bpe.vocab.symbols import build_symbol_tables, find_unk_id, find_word_symbols
-from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, SPECIAL, UNUSED
+from bpe.vocab.vocabulary import NO_TOKEN, SPECIAL, UNUSED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

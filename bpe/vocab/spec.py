@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bpe.base.fast_dataclasses import dataclass, field, replace
-from bpe.errors import check_choice, check_unicode, describe, pluralize, short_repr
+from bpe.errors import ID_LIMIT, check_choice, check_unicode, describe, pluralize, short_repr
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer
 from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, ORDINARY, UNUSED, Vocabulary
+from bpe.vocab.vocabulary import AFTER_MERGING, ORDINARY, UNUSED, Vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

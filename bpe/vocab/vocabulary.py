@@ -14,7 +14,7 @@ import numpy as np
 from bpe.base._slices import copy_slices
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
-from bpe.errors import pluralize, short_repr
+from bpe.errors import ID_LIMIT, pluralize, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +26,6 @@ UNUSED, ORDINARY, SPECIAL = 0, 1, 2
 NO_TOKEN = 0xFFFFFFFF
 #: `drop_unknown` of symbols that separate others while these are merged, and are left out then.
 AFTER_MERGING: Literal["after merging"] = "after merging"
-#: All ids are below this limit, so that they fit int32 arrays and leave the kernels a free bit.
-ID_LIMIT = 2**31
 
 
 class Vocabulary:

@@ -27,11 +27,10 @@ from bpe.base._team import Crew
 from bpe.base.atomic_files import AtomicFile
 from bpe.base.threads import run_threads
 from bpe.encode import _batch
-from bpe.errors import add_file_name, ignore_system_errors, raise_if_of_signal_handler
+from bpe.errors import ID_LIMIT, add_file_name, ignore_system_errors, raise_if_of_signal_handler
 from bpe.merge._dropout import Dropout
 from bpe.training import trainer as learning
 from bpe.training.config import TrainConfig
-from bpe.vocab.vocabulary import ID_LIMIT
 
 SOURCE = Path(bpe.__file__).parent
 

@@ -17,7 +17,7 @@ from strategies import examples
 
 import bpe
 from bpe.cli import main
-from bpe.vocab.vocabulary import ID_LIMIT
+from bpe.errors import ID_LIMIT
 
 tokenizers = Peer("tokenizers")
 

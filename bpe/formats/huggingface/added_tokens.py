@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bpe.base.fast_dataclasses import dataclass, replace
-from bpe.errors import FormatError, short_repr
+from bpe.errors import ID_LIMIT, FormatError, short_repr
 from bpe.formats.huggingface.expressible import can_be_text
 from bpe.formats.huggingface.lists import split_off_lists
 from bpe.formats.huggingface.spelling import map_special_ids, read_spellings
@@ -24,7 +24,7 @@ from bpe.vocab.editing import append_tokens
 from bpe.vocab.output_steps import DecodeByteLevel
 from bpe.vocab.spec import MATCHING_FLAGS, NO_FLAGS, TokenizerSpec, make_flags
 from bpe.vocab.special_tokens import remove_ineffective_flags
-from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
     from bpe.text import normalizers
