@@ -329,7 +329,7 @@ class BuildKernels(build_ext):
             self.copy_file(there, target)
 
 
-# Cython makes millions of objects that stay: with Python's own threshold, a third of its time is collecting garbage.
+# Cython makes millions of objects that stay; with Python's own threshold, collecting garbage is a quarter of its time.
 gc.set_threshold(1_000_000)
 
 

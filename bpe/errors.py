@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import logging
 
-#: The largest count and, as a whole number, size; the limit that all ids are below, so that they fit int32 arrays and
-#: leave the kernels a free bit; and the most threads of a call.
-COUNT_LIMIT, ID_LIMIT, MAX_THREADS = 2**63 - 1, 2**31, 4096
+#: The largest count or size.
+COUNT_LIMIT = 2**63 - 1
+#: All ids are below this limit, so that they fit int32 arrays and leave the kernels a free bit.
+ID_LIMIT = 2**31
+#: The most threads of a call.
+MAX_THREADS = 4096
 
 _Choice = TypeVar("_Choice", bound=str)
 

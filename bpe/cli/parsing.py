@@ -313,7 +313,7 @@ def _is_subject(match: re.Match[str]) -> bool:
 def at_least(smallest: int, largest: int | None = None) -> Callable[[str], int]:
     """Make the type of whole numbers of at least `smallest`, in which k is a thousand and M a million.
 
-    Where no `largest` is given, the library says which number is too large.
+    Without `largest`, the library checks whether the number is too large.
 
     >>> at_least(1)("32k"), at_least(1)("1.5M")
     (32000, 1500000)

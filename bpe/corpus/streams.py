@@ -37,7 +37,8 @@ max_unpacked_bytes = 1 << 62
 #: The fewest bytes of a compressed file that a thread reads: starting and joining one takes as long as reading them.
 MIN_THREAD_BYTES = 1 << 15
 
-#: What a member, frame or stream begins with, and the most bytes of it.
+#: What a member, frame or stream begins with, and the most bytes of it: less than `find_compression` needs, so that the
+#: first bytes of one that was cut off are not taken for other data.
 _MEMBER_STARTS: dict[Compression, re.Pattern[bytes]] = {
     "gzip": re.compile(rb"\x1f\x8b"),
     "bz2": re.compile(rb"BZh[1-9]"),
