@@ -91,6 +91,7 @@ BPE_INLINE static inline uint8_t *bpe_transcode_units(const void *text, int widt
     size_t at = 0;
     while (at + 8 <= n) {
         bpe_8_units units = bpe_load_8_units(text, width, at);
+        BPE_PREFETCH_AHEAD((const char *)text + at * (size_t)width);
         bpe_vector32 low = units.half[0], high = units.half[1];
         if (!bpe_any_top_bit((bpe_vector)((low | high) > 0x7F))) {
             bpe_vector even = bpe_even_bytes((bpe_vector)low, (bpe_vector)high), bytes = bpe_even_bytes(even, even);
@@ -148,6 +149,7 @@ BPE_TARGET_AVX2 static uint8_t *bpe_transcode_avx2(const void *text, int width, 
     if (width != 2) return bpe_transcode_plain(text, width, n, out);
     while (at + 8 <= n) {
         __m128i units = _mm_loadu_si128((const __m128i *)((const uint16_t *)text + at));
+        BPE_PREFETCH_AHEAD((const uint16_t *)text + at);
         if (_mm_testz_si128(units, _mm_set1_epi16(~0x7F))) { /* ASCII */
             _mm_storel_epi64((__m128i *)out, _mm_packus_epi16(units, units));
             out += 8, at += 8;
@@ -183,6 +185,7 @@ BPE_TARGET_AVX512 static uint8_t *bpe_transcode_avx512(const void *text, int wid
     size_t at = 0;
     while (at < n) {
         const char *from = (const char *)text + at * (size_t)width;
+        BPE_PREFETCH_AHEAD(from);
         size_t some = n - at < 16 ? n - at : 16;
         __mmask16 lanes = (__mmask16)(((uint32_t)1 << some) - 1);
         __m512i code = width == 1   ? _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, from))

@@ -22,7 +22,6 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_INCREF, PyObject
 from cpython.unicode cimport PyUnicode_GET_LENGTH
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
 
 from sys import _getframe as sys_getframe
 
@@ -41,6 +40,10 @@ cdef enum:
     MAX_MEAN_CHARS = 8        # of a token, in most texts
     MIN_LEFT_OUT = 1 << 15    # characters of one text that must be left out to pay for the setup of a job
     MAX_SMALL = 256           # tokens of a row for which no memory is allocated
+
+ctypedef fused number_t:      # of a list's buffer, or of an array
+    token_t
+    int64_t
 
 cdef enum Column:
     IDS, TYPE_IDS, ATTENTION, SPECIAL, OFFSETS
@@ -498,7 +501,7 @@ cdef class RowLayout:
                         return None
                     data[name] = values[0] if is_single and self.make_tensor is None else values
                 elif self.make_tensor is not None:
-                    array = self.write_array(column, ids, bounds, n_rows, n_longest, buffer)
+                    array = self.write_array(column, ids, bounds, n_rows, n_longest)
                     data[name] = self.make_tensor(array)
                 elif is_single:
                     self.find_bounds(&row, bounds, 0, length)
@@ -546,8 +549,8 @@ cdef class RowLayout:
             row.n += self.pieces[i].n + <Py_ssize_t>(row.stop[i] - row.start[i])
         row.n_missing = max(length - row.n, 0)
 
-    cdef void fill(self, Column column, const token_t* ids, const RowBounds* row, token_t* out) noexcept nogil:
-        """Write a column of a row to a buffer, which has room for it."""
+    cdef void fill(self, Column column, const token_t* ids, const RowBounds* row, number_t* out) noexcept nogil:
+        """Write a column of a row to `out`, which has room for it."""
         cdef token_t padding = (
             self.pad_id if column == IDS else self.pad_type_id if column == TYPE_IDS else column == SPECIAL
         )
@@ -558,18 +561,16 @@ cdef class RowLayout:
         for i in range(self.n_texts + 1):
             n = self.pieces[i].n
             if column <= TYPE_IDS:
-                memcpy(out, self.pieces[i].ids if column == IDS else self.pieces[i].type_ids, n * sizeof(token_t))
-                out += n
+                out = copy_run(out, self.pieces[i].ids if column == IDS else self.pieces[i].type_ids, n)
             else:
                 out = fill_run(out, 1, n)
             if i == self.n_texts:
                 break
             n = <Py_ssize_t>(row.stop[i] - row.start[i])
             if column == IDS:
-                memcpy(out, ids + row.start[i], n * sizeof(token_t))
-                out += n
+                out = copy_run(out, ids + row.start[i], n)
             else:
-                out = fill_run(out, self.text_type_ids[i] if column == TYPE_IDS else column == ATTENTION, n)
+                out = fill_run(out, <token_t>(self.text_type_ids[i] if column == TYPE_IDS else column == ATTENTION), n)
         if not self.pads_left:
             fill_run(out, padding, row.n_missing)
 
@@ -596,12 +597,11 @@ cdef class RowLayout:
         return lists
 
     cdef object write_array(
-        self, Column column, const token_t* ids, const int64_t* bounds, Py_ssize_t n_rows, Py_ssize_t length,
-        token_t* buffer,
+        self, Column column, const token_t* ids, const int64_t* bounds, Py_ssize_t n_rows, Py_ssize_t length
     ):
         """Write a column as an array with a row of `length` for each row."""
         cdef RowBounds row
-        cdef Py_ssize_t i, j
+        cdef Py_ssize_t i
         cdef cnp.npy_intp shape[2]
         cdef int64_t* out
         shape[0], shape[1] = n_rows, length
@@ -609,9 +609,7 @@ cdef class RowLayout:
         out = <int64_t*>cnp.PyArray_DATA(array)
         for i in range(n_rows):
             self.find_bounds(&row, bounds, i, length)
-            self.fill(column, ids, &row, buffer)
-            for j in range(length):
-                out[j] = buffer[j]
+            self.fill(column, ids, &row, out)
             out += length
         return array
 
@@ -639,7 +637,15 @@ cdef class RowLayout:
         return lists if self.make_tensor is None else self.make_tensor(np.array(lists, dtype=np.int64))
 
 
-cdef inline token_t* fill_run(token_t* out, token_t value, Py_ssize_t n) noexcept nogil:
+cdef inline number_t* copy_run(number_t* out, const token_t* ids, Py_ssize_t n) noexcept nogil:
+    """Copy n ids; return the position after the last."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] = ids[i]
+    return out + n
+
+
+cdef inline number_t* fill_run(number_t* out, token_t value, Py_ssize_t n) noexcept nogil:
     """Write a value n times; return the position after the last."""
     cdef Py_ssize_t i
     for i in range(n):

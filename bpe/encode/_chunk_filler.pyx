@@ -24,6 +24,9 @@ from libc.string cimport memcpy, memset
 cdef extern from *:
     Py_ssize_t PY_SSIZE_T_MAX
 
+cdef extern from "bpe/base/_vectors.h":
+    Py_ssize_t READ_AHEAD "BPE_READ_AHEAD"
+
 cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct PieceRun "bpe_run":
         const byte_t* text
@@ -138,11 +141,20 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
             if feed.max_ids:
                 want_ids(feed, feed.max_ids)
             feed.pretoken.end = feed.pretoken.digits_start = 0
+            if feed.n_done + 1 < feed.n_fragments and not feed.in_one_buffer:
+                prefetch_text(fragment + 1)
             return True
         chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.n_done)
         chunk.n_fragment_ends += 1
         feed.n_done += 1
     return False
+
+
+cdef inline void prefetch_text(const Fragment* fragment) noexcept nogil:
+    """Prefetch the beginning of a text; the rest is prefetched as it is scanned."""
+    cdef Py_ssize_t position
+    for position in range(0, min(fragment.size, READ_AHEAD), 64):
+        prefetch(fragment.text + position)
 
 
 cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ssize_t limit) noexcept nogil:

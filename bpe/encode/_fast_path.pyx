@@ -266,7 +266,7 @@ cdef bint are_short_together(list texts) except -1:
     """Whether texts are so short that releasing the GIL does not pay, and each of them is short."""
     cdef Py_ssize_t total = 0, size
     for text in texts:
-        size = PyUnicode_GET_LENGTH(text) if type(text) is str else 0
+        size = PyUnicode_GET_LENGTH(text) if type(text) is str else len(text) if type(text) is bytes else 0
         total += MIN_TEXT_SIZE + size
         if size > MAX_SHORT_TEXT or total > MAX_BATCH_CHARS:
             return False

@@ -26,6 +26,9 @@ from bpe.text._unicode cimport (
 )
 from libc.stdint cimport uint32_t, uint64_t
 
+cdef extern from "bpe/base/_vectors.h" nogil:
+    void prefetch_ahead "BPE_PREFETCH_AHEAD"(const byte_t* text)
+
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     Py_ssize_t bpe_bit_positions(int level, uint64_t bits, uint32_t base, uint32_t* out)
 
@@ -127,6 +130,7 @@ cdef inline Py_ssize_t scan_blocks(
     cdef bint at_end = False, is_ascii
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos
+        prefetch_ahead(cursor.text + pos)
         is_ascii = end - pos >= min_left and classify_ascii_block(cursor.text + pos, level, &masks)
         if is_ascii and end - pos > 64:
             guessed_start = 63 - bpe_clz(masks.letter << 1 & ~masks.letter | 1)
@@ -195,6 +199,7 @@ cdef inline Py_ssize_t scan_between_gaps(
     cdef bint at_end
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos
+        prefetch_ahead(cursor.text + pos)
         at_end = end - pos <= 64
         certain = mask_below(end - pos)
         if at_end or not classify_ascii_block(cursor.text + pos, level, &classes):
