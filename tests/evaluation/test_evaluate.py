@@ -502,8 +502,27 @@ def test_morphemes() -> None:
     assert (values["morpheme_precision"], values["morpheme_recall"]) == (1 / 3, 1 / 3)
     with pytest.raises(ValueError, match="joined"):
         bpe.evaluate(tok, texts=["x"], morphemes={"undo": ["un", "d"]})
-    with pytest.raises(TypeError, match="list of str"):
-        bpe.evaluate(tok, texts=["x"], morphemes=["undo"])
+    iterators: Any = [iter(parts) for parts in words.values()]
+    again = bpe.evaluate(tok, texts=["x"], morphemes=iterators).to_dict()
+    assert {name: again[name] for name in values if "morph" in name} == {
+        name: value for name, value in values.items() if "morph" in name
+    }
+    wrong: Any
+    for wrong in (["undo"], [5], [[]], [["un", ""]], {"un": 5}, {"ab": [1, 2]}):
+        with pytest.raises(TypeError, match="list of str"):
+            bpe.evaluate(tok, texts=["x"], morphemes=wrong)
+    with pytest.raises(TypeError, match="morphemes is 5"):
+        bpe.evaluate(tok, texts=["x"], morphemes=5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="surrogate"):
+        bpe.evaluate(tok, texts=["x"], morphemes=[["\ud800"]])
+
+
+def test_names_are_distinct_and_the_table_says_the_confidence(tok: bpe.Tokenizer) -> None:
+    evaluation = bpe.evaluate({1: tok, "1": tok, "1 (2)": tok}, texts=["a", "bc"], confidence=0.5, alpha=10**400)
+    assert [result.name for result in evaluation] == ["1", "1 (3)", "1 (2)"]
+    assert "50 times of 100" in str(evaluation)
+    limit = bpe.evaluate(tok, texts=["a", "bc"], alpha=math.inf)
+    assert evaluation[0]["renyi_efficiency"] == limit["renyi_efficiency"]
 
 
 # Results and arguments ------------------------------------------------------------------------------------------------
