@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -225,10 +226,19 @@ class NativeAdapter(Adapter):
 
 
 class HuggingFaceAdapter(Adapter):
-    """A `tokenizers.Tokenizer`; its offsets say where tokens begin."""
+    """A `tokenizers.Tokenizer`; its offsets say where tokens begin. Its padding and truncation are left out.
+
+    Texts are encoded by copies, since it may be used meanwhile.
+
+    Raises:
+        TypeError: for a tokenizer that cannot be copied.
+
+    """
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self.name, self.tokenizer = name, tokenizer
+        self._encoder, self._plain_encoder = _copy_tokenizer(tokenizer), _copy_tokenizer(tokenizer)
+        self._plain_encoder.encode_special_tokens = True  # as text
         self._vocab: dict[str, int] = tokenizer.get_vocab()
         self.limit, self.vocab_size = max(self._vocab.values(), default=-1) + 1, len(self._vocab)
 
@@ -243,9 +253,8 @@ class HuggingFaceAdapter(Adapter):
         """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
         texts = [str(text[a:b], "utf-8", "replace") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         rows, sizes = [], []
-        for document, n, encoding in zip(
-            texts, (ends - starts).tolist(), self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True
-        ):
+        encodings = self._plain_encoder.encode_batch(texts, add_special_tokens=False)
+        for document, n, encoding in zip(texts, (ends - starts).tolist(), encodings, strict=True):
             rows.append(np.array(encoding.ids, dtype=np.uint32))
             lengths = self.lengths[rows[-1]]
             if int(lengths.sum()) == n:  # the tokens are the text, byte for byte; offsets are of whole characters
@@ -261,7 +270,7 @@ class HuggingFaceAdapter(Adapter):
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """Encode texts."""
-        encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        encodings = self._encoder.encode_batch(texts, add_special_tokens=False)
         return TokenBatch.from_lists([encoding.ids for encoding in encodings])
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
@@ -363,6 +372,20 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
         f"tokenizer is {describe(tokenizer)}; it must be a bpe.Tokenizer, a tokenizer of tokenizers, transformers or "
         "tiktoken, or an object with encode_batch and vocab (bpe.evaluation.adapters.SimpleTokenizer)"
     )
+
+
+def _copy_tokenizer(tokenizer: Any) -> Any:
+    """Copy a `tokenizers.Tokenizer`, without padding and truncation, which change how many tokens a text has."""
+    try:
+        encoder = deepcopy(tokenizer)
+    except Exception as error:  # tokenizers raises no other type
+        raise TypeError(
+            f"the tokenizer cannot be copied ({error}), as is needed to encode texts without padding and special "
+            "tokens; give an object with encode_batch and vocab instead"
+        ) from error
+    encoder.no_padding()
+    encoder.no_truncation()
+    return encoder
 
 
 def index_tokens(

@@ -431,6 +431,23 @@ def test_tokenizers_of_other_packages(tmp_path: Path) -> None:
         assert row == values[0]
 
 
+def test_settings_of_other_packages_that_change_how_many_tokens_a_text_has(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    """Padding, truncation and special tokens in text: transformers sets the first two in each call, and leaves them."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tok.save(tmp_path / "tokenizer.json")
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    peer.enable_padding(length=400)
+    peer.enable_truncation(2)
+    texts = [*CORPUS, "a<|end|>b"]
+    values = list_without_names(bpe.evaluate([tok, peer], texts=texts))
+    assert values[0] == values[1]
+    assert bpe.evaluation.sanity_check(peer)[1].level == "ok"
+    assert peer.encode("a<|end|>b").ids[1:] == [tok.token_id("<|end|>"), *[0] * 398]
+    peer.pre_tokenizer = tokenizers.pre_tokenizers.PreTokenizer.custom(SimpleTokenizer(tok))
+    with pytest.raises(TypeError, match="cannot be copied"):
+        bpe.evaluate(peer, texts=texts)
+
+
 def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None:
     tok = bpe.train(texts=CORPUS, vocab_size=330)
     import dataclasses
