@@ -195,7 +195,7 @@ class NativeAdapter(Adapter):
             document = bytes(text[start:end])
             ids, spans = self.tokenizer.encode_with_offsets(document, "byte")
             rows.append(ids)
-            sizes.append(measure_sizes(spans[:, 0], len(document)))
+            sizes.append(measure_sizes(find_starts(spans), len(document)))
         return _join_rows(rows, sizes)
 
     def tally(
@@ -260,12 +260,9 @@ class HuggingFaceAdapter(Adapter):
             if int(lengths.sum()) == n:  # the tokens are the text, byte for byte; offsets are of whole characters
                 sizes.append(lengths)
                 continue
-            char_starts = np.array([span[0] for span in encoding.offsets], dtype=np.int64)
-            sizes.append(
-                measure_sizes(
-                    char_starts if document.isascii() else compute_offsets(measure_utf8(document))[char_starts], n
-                )
-            )
+            spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+            spans = spans if document.isascii() else compute_offsets(measure_utf8(document))[spans]
+            sizes.append(measure_sizes(find_starts(spans), n))
         return _join_rows(rows, sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
@@ -403,6 +400,24 @@ def index_tokens(
             tokens[token_id] = str(token).encode("utf-8", "surrogatepass")
         is_ordinary[token_id] = token_id not in special_ids
     return TokensById(b"".join(tokens), compute_offsets([len(token) for token in tokens]), is_ordinary)
+
+
+def find_starts(spans: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find where tokens begin, in bytes, by spans of whole characters.
+
+    Where a token and the one before have parts of one character, or were made from the same characters, it is put
+    within these: of tokens that share a character of three bytes, the first begins it, and the others one byte and two
+    bytes later.
+
+    >>> find_starts(np.array([[0, 1], [1, 4], [1, 4], [1, 5]])).tolist()
+    [0, 1, 2, 3]
+    """
+    starts, previous_ends = spans[:, 0], np.append(0, spans[:-1, 1])
+    is_inside = starts < previous_ends
+    begins_run = np.append(True, np.diff(starts) != 0)[: len(starts)]  # of tokens with the same start
+    first_of_run = np.maximum.accumulate(np.where(begins_run, np.arange(len(starts)), 0))
+    n_before = np.arange(len(starts)) - first_of_run + is_inside[first_of_run]
+    return np.where(is_inside, np.minimum(starts + n_before, previous_ends - 1), starts)
 
 
 def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:

@@ -461,6 +461,26 @@ def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None
     assert (values["bytes"], values["words"], values["tokens"]) == (9, 2, marked.count_tokens("low lower"))
 
 
+def test_characters_that_are_split_where_spans_are_of_whole_characters(tmp_path: Path) -> None:
+    """Spans of normalized text are of whole characters: a token within one begins within it all the same."""
+    tokenizers = pytest.importorskip("tokenizers")
+    texts = ["낮은 높은 日本 é", "\u3000x 한국어\n12 ß", "low 😀 lower"]
+    for normalizer in (None, bpe.normalizers.NFC(), bpe.normalizers.Prepend(" ")):
+        tok = bpe.train(texts=CORPUS, vocab_size=300, normalizer=normalizer)
+        tok.save(tmp_path / "tokenizer.json")
+        peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+        n_split = n_multibyte = 0
+        for text in texts:
+            cuts = naive.find_cuts(tok.tokens(text))
+            added = 1 if isinstance(normalizer, bpe.normalizers.Prepend) else 0
+            for index, char in enumerate(text):
+                start, size = len(text[:index].encode()) + added, len(char.encode())
+                n_multibyte += size > 1
+                n_split += any(cut in cuts for cut in range(start + 1, start + size))
+        for values in list_without_names(bpe.evaluate([tok, peer], texts=texts)):
+            assert values["split_characters"] == n_split / n_multibyte > 0
+
+
 def test_tokens_of_another_length_than_the_text_are_only_counted() -> None:
     tok = bpe.train(texts=CORPUS, vocab_size=330)
     values = bpe.evaluate(SimpleTokenizer(tok, short=True), texts=CORPUS).to_dict()
