@@ -133,6 +133,10 @@ class Adapter:
         """Encode texts."""
         raise NotImplementedError
 
+    def encode_with_specials(self, texts: list[str]) -> TokenBatch:
+        """Encode texts; special tokens are found in them if the tokenizer finds them by default."""
+        return self.encode_texts(texts)
+
     def decode_each(self, token_ids: list[int]) -> list[str]:
         """Decode each id by itself; a token that is not whole characters has U+FFFD."""
         raise NotImplementedError
@@ -228,7 +232,7 @@ class NativeAdapter(Adapter):
 class HuggingFaceAdapter(Adapter):
     """A `tokenizers.Tokenizer`; its offsets say where tokens begin. Its padding and truncation are left out.
 
-    Texts are encoded by copies, since it may be used meanwhile.
+    A copy encodes the texts, since it may be used meanwhile.
 
     Raises:
         TypeError: for a tokenizer that cannot be copied.
@@ -237,8 +241,7 @@ class HuggingFaceAdapter(Adapter):
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self.name, self.tokenizer = name, tokenizer
-        self._encoder, self._plain_encoder = _copy_tokenizer(tokenizer), _copy_tokenizer(tokenizer)
-        self._plain_encoder.encode_special_tokens = True  # as text
+        self._encoder = _copy_tokenizer(tokenizer)
         self._vocab: dict[str, int] = tokenizer.get_vocab()
         self.limit, self.vocab_size = max(self._vocab.values(), default=-1) + 1, len(self._vocab)
 
@@ -253,7 +256,7 @@ class HuggingFaceAdapter(Adapter):
         """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
         texts = [str(text[a:b], "utf-8", "replace") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         rows, sizes = [], []
-        encodings = self._plain_encoder.encode_batch(texts, add_special_tokens=False)
+        encodings = self._encoder.encode_batch(texts, add_special_tokens=False)
         for document, n, encoding in zip(texts, (ends - starts).tolist(), encodings, strict=True):
             rows.append(np.array(encoding.ids, dtype=np.uint32))
             lengths = self.lengths[rows[-1]]
@@ -269,6 +272,14 @@ class HuggingFaceAdapter(Adapter):
         """Encode texts."""
         encodings = self._encoder.encode_batch(texts, add_special_tokens=False)
         return TokenBatch.from_lists([encoding.ids for encoding in encodings])
+
+    def encode_with_specials(self, texts: list[str]) -> TokenBatch:
+        """Encode texts as the tokenizer does by default, in which it finds special tokens."""
+        self._encoder.encode_special_tokens = False
+        try:
+            return self.encode_texts(texts)
+        finally:
+            self._encoder.encode_special_tokens = True
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
         """Decode each id by itself."""
@@ -372,7 +383,7 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
 
 
 def _copy_tokenizer(tokenizer: Any) -> Any:
-    """Copy a `tokenizers.Tokenizer`, without padding and truncation, which change how many tokens a text has."""
+    """Copy a `tokenizers.Tokenizer`, without padding and truncation; special tokens in a text are ordinary text."""
     try:
         encoder = deepcopy(tokenizer)
     except Exception as error:  # tokenizers raises no other type
@@ -382,6 +393,7 @@ def _copy_tokenizer(tokenizer: Any) -> Any:
         ) from error
     encoder.no_padding()
     encoder.no_truncation()
+    encoder.encode_special_tokens = True  # as text
     return encoder
 
 

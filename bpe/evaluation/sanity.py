@@ -213,7 +213,7 @@ def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
     imitated_names = []
     for name, token_id in special_tokens.items():
         with suppress(ValueError):  # text that the tokenizer cannot encode
-            if token_id in adapter.encode_texts([f"a{name}b"]).ids:
+            if token_id in adapter.encode_with_specials([f"a{name}b"]).ids:
                 imitated_names.append(name)
     if not imitated_names:
         return "ok", f"{pluralize(len(special_tokens), 'special token')}; none comes out of text"
