@@ -253,19 +253,21 @@ class HuggingFaceAdapter(Adapter):
         return index_tokens(self._vocab, self.limit, in_letters="ByteLevel" in steps, special_ids=special)
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
-        """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
+        """Encode documents in one buffer; bytes that are not UTF-8 are replaced, and then cuts are not counted."""
         texts = [str(text[a:b], "utf-8", "replace") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         rows, sizes = [], []
         encodings = self._encoder.encode_batch(texts, add_special_tokens=False)
         for document, n, encoding in zip(texts, (ends - starts).tolist(), encodings, strict=True):
             rows.append(np.array(encoding.ids, dtype=np.uint32))
             lengths = self.lengths[rows[-1]]
-            if int(lengths.sum()) == n:  # the tokens are the text, byte for byte; offsets are of whole characters
+            bounds = compute_offsets(measure_utf8(document))  # of its characters
+            # Where the tokens are the text, byte for byte, lengths say more than offsets, which are of whole
+            # characters. Where bytes were replaced, offsets are those of another text, and lengths do not fit.
+            if int(lengths.sum()) == n or bounds[-1] != n:
                 sizes.append(lengths)
-                continue
-            spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
-            spans = spans if document.isascii() else compute_offsets(measure_utf8(document))[spans]
-            sizes.append(measure_sizes(find_starts(spans), n))
+            else:
+                spans = bounds[np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)]
+                sizes.append(measure_sizes(find_starts(spans), n))
         return _join_rows(rows, sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:

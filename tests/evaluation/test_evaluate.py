@@ -443,6 +443,11 @@ def test_settings_of_other_packages_that_change_how_many_tokens_a_text_has(tok: 
     assert values[0] == values[1]
     assert bpe.evaluation.sanity_check(peer)[1].level == "ok"
     assert peer.encode("a<|end|>b").ids[1:] == [tok.token_id("<|end|>"), *[0] * 398]
+    peer.no_padding()
+    for data in (b"\xff low lower", b"\xff\xfe"):  # is replaced by longer text, in which cuts lie elsewhere
+        values = list_without_names(bpe.evaluate([tok, peer], texts=[*CORPUS, data]))
+        assert values[1]["bytes"] == values[0]["bytes"]
+        assert values[1]["continued_words"] == bpe.evaluate(tok, texts=CORPUS)["continued_words"]
     peer.pre_tokenizer = tokenizers.pre_tokenizers.PreTokenizer.custom(SimpleTokenizer(tok))
     with pytest.raises(TypeError, match="cannot be copied"):
         bpe.evaluate(peer, texts=texts)
