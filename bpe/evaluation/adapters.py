@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.batch import TokenBatch
-from bpe.errors import describe, short_repr
+from bpe.errors import describe, raise_if_of_signal_handler, short_repr
 from bpe.evaluation._tally import MAX_TOKEN_BYTES, TokenTally
 from bpe.text.letters import measure_utf8, read_letters_or_utf8
 from bpe.tokenizer import Tokenizer
@@ -389,6 +389,7 @@ def _copy_tokenizer(tokenizer: Any) -> Any:
     try:
         encoder = deepcopy(tokenizer)
     except Exception as error:  # tokenizers raises no other type
+        raise_if_of_signal_handler(error)
         raise TypeError(
             f"the tokenizer cannot be copied ({error}), as is needed to encode texts without padding and special "
             "tokens; give an object with encode_batch and vocab instead"
