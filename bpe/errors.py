@@ -244,9 +244,9 @@ def check_probability_and_seed(name: str, share: object, seed: object) -> tuple[
     """
     if isinstance(share, bool) or not isinstance(share, numbers.Real):
         raise TypeError(f"{name} is {describe(share)}; it must be a number from 0 to 1")
+    if not 0 <= share <= 1:  # type: ignore[operator]  # before `float`, which a large int has none of
+        raise ValueError(f"{name} is {short_repr(share)}; it must be from 0 to 1")
     number = float(share)
-    if not 0 <= number <= 1:
-        raise ValueError(f"{name} is {share}; it must be from 0 to 1")
     if seed is None:
         return number, int.from_bytes(os.urandom(8), "little")
     if isinstance(seed, bool) or not hasattr(seed, "__index__"):

@@ -95,12 +95,13 @@ def plot_compression(tokenizer: Tokenizer, text: TextLike, ax: Axes | None = Non
 
     Raises:
         ModuleNotFoundError: without matplotlib.
-        ValueError: for an empty text.
+        ValueError: for an empty text; as `Tokenizer.encode`.
 
     """
     check_tokenizer(tokenizer)
     if not to_bytes(text):
         raise ValueError("the text is empty; give one with at least one byte")
+    tokenizer.count_tokens(text)  # raises the errors of a text without ids
     ax = get_axes(ax)
     ax.plot(*zip(*measure_compression(tokenizer, text), strict=True), marker="o")
     ax.set(xscale="log", xlabel="vocabulary size", ylabel="bytes per token", title="Compression by vocabulary size")
@@ -182,9 +183,10 @@ def plot_bars(
     for i, name in enumerate(names):
         rows = [(row, series[name]) for row, series in enumerate(values.values()) if name in series]
         positions = [row + i * height for row, _ in rows]
-        middle = [value for _, (value, _, _) in rows]
-        whiskers = [[value - low for _, (value, low, _) in rows], [high - value for _, (value, _, high) in rows]]
-        ax.barh(positions, middle, height, xerr=whiskers, label=name)
+        ax.barh(positions, [value for _, (value, _, _) in rows], height, label=name)
+        middles = [(low + high) / 2 for _, (_, low, high) in rows]  # an interval need not hold the value
+        half_widths = [(high - low) / 2 for _, (_, low, high) in rows]
+        ax.errorbar(middles, positions, xerr=half_widths, fmt="none", ecolor="black")
     ax.set_yticks([row + 0.4 - height / 2 for row in range(len(values))], list(values))
     ax.invert_yaxis()
     ax.set_xlabel(label)

@@ -163,7 +163,7 @@ class Tokenizer(_fast_path.FastKernels):
             disallowed_special: names that are an error in the text, or "all" for all that are not allowed.
             dropout: the probability, at each step, that a possible merge is skipped (BPE-dropout); 0.1 is usual in
                 training. With 0 the ids are always the same; None, the default, is 0 unless the tokenizer's own file
-                names a dropout, which then applies to every method, with random choices.
+                names a dropout, which then applies to every method but `tokens` and `explain`, with random choices.
             seed: an int that decides dropout's choices, the same on every machine; None for random choices.
             template: whether to add the ids of `template` before and after those of the text.
 
@@ -499,9 +499,8 @@ class Tokenizer(_fast_path.FastKernels):
     ) -> TokenBatch:
         r"""Encode the documents in files: their ids in one flat array.
 
-        Files are read in blocks while they are encoded, so that little memory is needed in addition to the ids. A file
-        that grows during the call is read up to the size that it had when it was opened. If the tokenizer has a
-        normalizer or a pattern of your own, each document is held in memory as a whole.
+        Files are read in blocks while they are encoded, so that little memory is needed in addition to the ids. If the
+        tokenizer has a normalizer or a pattern of your own, each document is held in memory as a whole.
 
         Args:
             files: one path or several, of text, JSON Lines, CSV, Parquet or Arrow, also compressed, or a `bpe.Sources`,
@@ -519,7 +518,7 @@ class Tokenizer(_fast_path.FastKernels):
             disallowed_special: as for `encode`.
 
         Raises:
-            OSError: for a file that cannot be read, or gets shorter while it is read.
+            OSError: for a file that cannot be read, or is changed while it is read.
             FormatError: for a file in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), for a damaged file or a bad
                 record, and wherever `encode` raises ValueError; it names the file.
             ValueError: for both a separator and `per_line`; for a `prepend` or `append` that is not a token.

@@ -18,7 +18,7 @@ files, in the order in which text meets them:
 - `documents.py` reads the rows of Arrow arrays as documents, without a copy; `_content_hash.pyx` hashes documents.
 
 Invariants: joined, the blocks of a text are its bytes; the text is valid UTF-8 unless the caller allows other bytes
-(`encoding_errors`); a file that gets shorter while it is read is an error, not a crash, since files are read and not
+(`encoding_errors`); a file that is changed while it is read is an error, not a crash, since files are read and not
 mapped; reading from a position that reading gave yields the rest. Memory is bounded by a few blocks per thread, what is
 read ahead, and the longest document. Cost: linear.
 

@@ -438,7 +438,7 @@ class Sources:
 
         Raises:
             FormatError: for a file that is not of its format, and for a bad record.
-            OSError: for a file that cannot be read, or gets shorter while it is read.
+            OSError: for a file that cannot be read, or is changed while it is read.
             TypeError: for a `start` that is no position.
             ValueError: for a position that is not in these sources.
 

@@ -182,7 +182,8 @@ class IncrementalDecoder(_stream.TokenStream):
 
     def _begin_after(self, prompt: Ids) -> None:
         """Take the state after a prompt. Only its last ids are decoded, and with decoder steps the first ones."""
-        ids: Ids = prompt if isinstance(prompt, (list, np.ndarray)) else as_id_array(prompt)
+        is_array = isinstance(prompt, np.ndarray) and prompt.ndim == 1
+        ids: Ids = prompt if is_array or isinstance(prompt, list) else as_id_array(prompt)
         decoder, n_ids, n_last = self._bytes, len(ids), _MAX_CHARACTER_BYTES
         drops_ids = self._skip_invalid or self._skip_special
         if decoder.stream is not None:

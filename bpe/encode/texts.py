@@ -26,7 +26,7 @@ from bpe.errors import (
 )
 from bpe.pretokenize.preparing import TextPreparer
 from bpe.vocab.spec import TokenizerSpec, check_supported
-from bpe.vocab.special_tokens import Allowed
+from bpe.vocab.special_tokens import Allowed, take_context
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +61,10 @@ class GivenSpecials:
         """Split the text at the given tokens, and the rest at those in `allowed`."""
         position = 0
         for start, end, token_id in (*self._matches, (len(data), len(data), None)):
-            for offset, part, part_id in self._specials.split_with_starts(data[position:start], allowed):
+            parts = self._specials.split_with_starts(
+                data[position:start], allowed, context=take_context(data, position, start)
+            )
+            for offset, part, part_id in parts:
                 yield position + offset, part, part_id
             if token_id is not None:
                 yield start, data[start:end], token_id
@@ -87,23 +90,25 @@ def encode_spans(
     engine: Engine, spans: Iterable[tuple[TextLike, bool]], allowed_special: Allowed
 ) -> NDArray[np.uint32]:
     """Encode one text, given as (text, trusted) pairs; special tokens are found in trusted text only."""
-    allowed = engine.specials.resolve_allowed(allowed_special)
-    parts: list[bytes] = []
-    matches: list[Match] = []
-    span_start = 0
+    specials = engine.specials
+    allowed = specials.resolve_allowed(allowed_special)
+    parts: list[tuple[bytes, bool]] = []
     for span in spans:
         if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
             raise TypeError(f"span is {short_repr(span)}; it must be (text, trusted), such as ('Hello', False)")
-        data = to_bytes(span[0])
-        stretches = (
-            engine.specials.split_with_starts(data, allowed, before_normalization=True) if span[1] and allowed else ()
-        )
-        for start, stretch, special_id in stretches:
-            if special_id is not None:
-                matches.append((span_start + start, span_start + start + len(stretch), special_id))
-        parts.append(data)
+        parts.append((to_bytes(span[0]), bool(span[1])))
+    text = b"".join([data for data, _ in parts])
+    matches: list[Match] = []
+    span_start = 0
+    always_ids = {specials.ids[name] for name in specials.always_names}  # `encode_at_matches` finds them
+    for data, is_trusted in parts:
+        if is_trusted and allowed:
+            context = take_context(text, span_start, span_start + len(data))
+            for start, stretch, special_id in specials.split_with_starts(data, allowed, True, context):
+                if special_id is not None and special_id not in always_ids:
+                    matches.append((span_start + start, span_start + start + len(stretch), special_id))
         span_start += len(data)
-    return encode_at_matches(engine, b"".join(parts), matches)
+    return encode_at_matches(engine, text, matches)
 
 
 # Many texts -----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.batch import TokenBatch
-from bpe.errors import describe, short_repr
+from bpe.errors import describe, raise_if_of_signal_handler, short_repr
 from bpe.evaluation._tally import MAX_TOKEN_BYTES, TokenTally
 from bpe.text.letters import measure_utf8, read_letters_or_utf8
 from bpe.tokenizer import Tokenizer
@@ -132,6 +133,10 @@ class Adapter:
         """Encode texts."""
         raise NotImplementedError
 
+    def encode_with_specials(self, texts: list[str]) -> TokenBatch:
+        """Encode texts; special tokens are found in them if the tokenizer finds them by default."""
+        return self.encode_texts(texts)
+
     def decode_each(self, token_ids: list[int]) -> list[str]:
         """Decode each id by itself; a token that is not whole characters has U+FFFD."""
         raise NotImplementedError
@@ -194,7 +199,7 @@ class NativeAdapter(Adapter):
             document = bytes(text[start:end])
             ids, spans = self.tokenizer.encode_with_offsets(document, "byte")
             rows.append(ids)
-            sizes.append(measure_sizes(spans[:, 0], len(document)))
+            sizes.append(measure_sizes(find_starts(spans), len(document)))
         return _join_rows(rows, sizes)
 
     def tally(
@@ -225,10 +230,18 @@ class NativeAdapter(Adapter):
 
 
 class HuggingFaceAdapter(Adapter):
-    """A `tokenizers.Tokenizer`; its offsets say where tokens begin."""
+    """A `tokenizers.Tokenizer`; its offsets say where tokens begin. Its padding and truncation are left out.
+
+    A copy encodes the texts, since it may be used meanwhile.
+
+    Raises:
+        TypeError: for a tokenizer that cannot be copied.
+
+    """
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self.name, self.tokenizer = name, tokenizer
+        self._encoder = _copy_tokenizer(tokenizer)
         self._vocab: dict[str, int] = tokenizer.get_vocab()
         self.limit, self.vocab_size = max(self._vocab.values(), default=-1) + 1, len(self._vocab)
 
@@ -240,29 +253,35 @@ class HuggingFaceAdapter(Adapter):
         return index_tokens(self._vocab, self.limit, in_letters="ByteLevel" in steps, special_ids=special)
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
-        """Encode documents in one buffer; bytes that are not UTF-8 are replaced."""
+        """Encode documents in one buffer; bytes that are not UTF-8 are replaced, and then cuts are not counted."""
         texts = [str(text[a:b], "utf-8", "replace") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         rows, sizes = [], []
-        for document, n, encoding in zip(
-            texts, (ends - starts).tolist(), self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True
-        ):
+        encodings = self._encoder.encode_batch(texts, add_special_tokens=False)
+        for document, n, encoding in zip(texts, (ends - starts).tolist(), encodings, strict=True):
             rows.append(np.array(encoding.ids, dtype=np.uint32))
             lengths = self.lengths[rows[-1]]
-            if int(lengths.sum()) == n:  # the tokens are the text, byte for byte; offsets are of whole characters
+            bounds = compute_offsets(measure_utf8(document))  # of its characters
+            # Where the tokens are the text, byte for byte, lengths say more than offsets, which are of whole
+            # characters. Where bytes were replaced, offsets are those of another text, and lengths do not fit.
+            if int(lengths.sum()) == n or bounds[-1] != n:
                 sizes.append(lengths)
-                continue
-            char_starts = np.array([span[0] for span in encoding.offsets], dtype=np.int64)
-            sizes.append(
-                measure_sizes(
-                    char_starts if document.isascii() else compute_offsets(measure_utf8(document))[char_starts], n
-                )
-            )
+            else:
+                spans = bounds[np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)]
+                sizes.append(measure_sizes(find_starts(spans), n))
         return _join_rows(rows, sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """Encode texts."""
-        encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        encodings = self._encoder.encode_batch(texts, add_special_tokens=False)
         return TokenBatch.from_lists([encoding.ids for encoding in encodings])
+
+    def encode_with_specials(self, texts: list[str]) -> TokenBatch:
+        """Encode texts as the tokenizer does by default, in which it finds special tokens."""
+        self._encoder.encode_special_tokens = False
+        try:
+            return self.encode_texts(texts)
+        finally:
+            self._encoder.encode_special_tokens = True
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
         """Decode each id by itself."""
@@ -365,6 +384,22 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
     )
 
 
+def _copy_tokenizer(tokenizer: Any) -> Any:
+    """Copy a `tokenizers.Tokenizer`, without padding and truncation; special tokens in a text are ordinary text."""
+    try:
+        encoder = deepcopy(tokenizer)
+    except Exception as error:  # tokenizers raises no other type
+        raise_if_of_signal_handler(error)
+        raise TypeError(
+            f"the tokenizer cannot be copied ({error}), as is needed to encode texts without padding and special "
+            "tokens; give an object with encode_batch and vocab instead"
+        ) from error
+    encoder.no_padding()
+    encoder.no_truncation()
+    encoder.encode_special_tokens = True  # as text
+    return encoder
+
+
 def index_tokens(
     vocab: Mapping[Any, int], limit: int, *, in_letters: bool = False, special_ids: set[int]
 ) -> TokensById:
@@ -380,6 +415,24 @@ def index_tokens(
             tokens[token_id] = str(token).encode("utf-8", "surrogatepass")
         is_ordinary[token_id] = token_id not in special_ids
     return TokensById(b"".join(tokens), compute_offsets([len(token) for token in tokens]), is_ordinary)
+
+
+def find_starts(spans: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find where tokens begin, in bytes, by spans of whole characters.
+
+    Where a token and the one before have parts of one character, or were made from the same characters, it is put
+    within these: of tokens that share a character of three bytes, the first begins it, and the others one byte and two
+    bytes later.
+
+    >>> find_starts(np.array([[0, 1], [1, 4], [1, 4], [1, 5]])).tolist()
+    [0, 1, 2, 3]
+    """
+    starts, previous_ends = spans[:, 0], np.append(0, spans[:-1, 1])
+    is_inside = starts < previous_ends
+    begins_run = np.append(True, np.diff(starts) != 0)[: len(starts)]  # of tokens with the same start
+    first_of_run = np.maximum.accumulate(np.where(begins_run, np.arange(len(starts)), 0))
+    n_before = np.arange(len(starts)) - first_of_run + is_inside[first_of_run]
+    return np.where(is_inside, np.minimum(starts + n_before, previous_ends - 1), starts)
 
 
 def measure_sizes(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:

@@ -94,7 +94,7 @@ def name_corpora(corpora: Any, files: Any, texts: Any) -> list[Corpus]:
         if argument == "files" or (argument == "corpora" and _names_files(corpus)):
             result.append(Corpus(name, sources=Sources.of(corpus)))
         else:
-            _check_texts(name, corpus)
+            check_texts(f"corpus {name!r}" if name else "texts", corpus)
             result.append(Corpus(name, texts=corpus))
     return result
 
@@ -106,8 +106,8 @@ def _names_files(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(path, Path) for path in value)
 
 
-def _check_texts(name: str, value: Any) -> None:
-    label = f"corpus {name!r}" if name else "texts"
+def check_texts(label: str, value: Any) -> None:
+    """Raise TypeError unless a value is an iterable of texts; `label` says what it is."""
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         raise TypeError(
             f"{label} is one {type(value).__name__}; it must be an iterable of texts: [{short_repr(value, 20)}]"

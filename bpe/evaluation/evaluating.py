@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import numbers
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -250,11 +252,14 @@ def adapt_all(tokenizers: Any) -> list[Adapter]:
         adapters = [adapt(tokenizers)]
     if not adapters:
         raise ValueError("tokenizers is empty; give at least one")
-    n_by_name: dict[str, int] = {}
+    names = {adapter.name for adapter in adapters}
+    names_so_far: set[str] = set()
     for adapter in adapters:
-        n_by_name[adapter.name] = n_by_name.get(adapter.name, 0) + 1
-        if n_by_name[adapter.name] > 1:
-            adapter.name = f"{adapter.name} ({n_by_name[adapter.name]})"
+        name, number = adapter.name, 1
+        while adapter.name in names_so_far or (number > 1 and adapter.name in names):
+            number += 1
+            adapter.name = f"{name} ({number})"
+        names_so_far.add(adapter.name)
     return adapters
 
 
@@ -268,7 +273,12 @@ def _check_parallel(n_documents_by_corpus: Mapping[str, int]) -> None:
         )
 
 
-def _check_number(name: str, value: object, minimum: float, maximum: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not minimum < value <= maximum:
-        raise ValueError(f"{name} is {describe(value)}; it must be a number above {minimum:g}, and at most {maximum:g}")
-    return float(value)
+def _check_number(name: str, value: Any, minimum: float, maximum: float) -> float:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number:
+        raise TypeError(f"{name} is {describe(value)}; it must be a number above {minimum:g}, and at most {maximum:g}")
+    if not minimum < value <= maximum:
+        raise ValueError(
+            f"{name} is {short_repr(value)}; it must be a number above {minimum:g}, and at most {maximum:g}"
+        )
+    return math.inf if value > sys.float_info.max else float(value)

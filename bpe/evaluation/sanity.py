@@ -19,6 +19,7 @@ from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.errors import pluralize, short_repr
 from bpe.evaluation.adapters import Adapter, NativeAdapter, adapt
+from bpe.evaluation.corpora import check_texts
 from bpe.evaluation.vocabulary_metrics import find_shapes, measure_reachability
 
 #: Texts of many scripts and kinds that decoding must give back.
@@ -79,7 +80,7 @@ def sanity_check(tokenizer: Any, texts: Iterable[TextLike] = ()) -> list[Finding
         texts: more texts that decoding must give back.
 
     Raises:
-        TypeError: for an object that is no tokenizer.
+        TypeError: for an object that is no tokenizer; for one text instead of several.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
@@ -88,6 +89,7 @@ def sanity_check(tokenizer: Any, texts: Iterable[TextLike] = ()) -> list[Finding
 
     """
     adapter = adapt(tokenizer)
+    check_texts("texts", texts)
     checks: dict[str, Callable[[Adapter], tuple[Level, str]]] = {
         "reachable tokens": _check_reachable,
         "lost text": lambda adapter: _check_round_trip(adapter, texts),
@@ -211,7 +213,7 @@ def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
     imitated_names = []
     for name, token_id in special_tokens.items():
         with suppress(ValueError):  # text that the tokenizer cannot encode
-            if token_id in adapter.encode_texts([f"a{name}b"]).ids:
+            if token_id in adapter.encode_with_specials([f"a{name}b"]).ids:
                 imitated_names.append(name)
     if not imitated_names:
         return "ok", f"{pluralize(len(special_tokens), 'special token')}; none comes out of text"

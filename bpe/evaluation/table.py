@@ -49,9 +49,9 @@ _SELDOM_NEEDED = (
 _EXPLANATION = (
     "What these figures say: with more bytes per token, a model reads the same text in fewer steps. Words that are cut "
     "and characters that are split are usually harder to learn. A high Rényi efficiency means that tokens are used "
-    "evenly. A larger vocabulary nearly always takes fewer tokens, so compare vocabularies of one size. Figures in "
-    "brackets are what other documents of the same kind would give, 95 times of 100."
+    "evenly. A larger vocabulary nearly always takes fewer tokens, so compare vocabularies of one size."
 )
+_INTERVALS = "Figures in brackets are what other documents of the same kind would give, {:g} times of 100."
 #: The metrics that have a table of their own, with a row for each corpus.
 BY_CORPUS = ("bytes_per_token", "normalized_sequence_length", "fertility", "continued_words")
 #: Rows of the vocabulary itself, which are the same for every corpus.
@@ -165,7 +165,8 @@ def format_table(results: Sequence[TokenizerResult], width: int | None = None, *
             for heading, name, style in ROWS
             if name in BY_CORPUS and _is_shown(name, results)
         ]
-    parts.append(_wrap(_EXPLANATION, width))
+    intervals = _INTERVALS.format(100 * results[0].settings.confidence)
+    parts.append(_wrap(f"{_EXPLANATION} {intervals}", width))
     parts += ["\n".join(_wrap(line, width) for line in text.split("\n")) for text in compare_results(results)]
     if total.resampled is None and results[0].settings.resamples:
         parts.append(

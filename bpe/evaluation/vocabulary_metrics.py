@@ -24,7 +24,7 @@ import regex
 from numpy.typing import NDArray
 
 from bpe.base.offsets import compute_offsets
-from bpe.errors import describe, short_repr
+from bpe.errors import check_iterable, check_unicode, describe, short_repr
 from bpe.evaluation import metrics
 from bpe.evaluation._shapes import CROSSING, INNER_SPACE, LEADING_SPACE, WHOLE, find_token_shapes
 from bpe.evaluation.adapters import Adapter, NativeAdapter, TokensById
@@ -236,19 +236,23 @@ def check_morphemes(morphemes: Morphemes) -> list[list[str]]:
         TypeError, ValueError: for anything else, and for morphemes that do not spell their word.
 
     """
-    if isinstance(morphemes, Mapping):
-        for word, parts in morphemes.items():
-            if "".join(parts) != word:
-                raise ValueError(
-                    f"the morphemes of {short_repr(word)} are {short_repr(parts)}; joined, they must be the word"
-                )
-        rows = list(morphemes.values())
-    else:
-        rows = list(morphemes)
-    for row in rows:
-        if isinstance(row, str) or not all(isinstance(part, str) and part for part in row):
-            raise TypeError(f"morphemes has {describe(row)}; each word must be a list of str, such as ['un', 'happy']")
-    return [list(row) for row in rows]
+    check_iterable("morphemes", morphemes, "words with their morphemes, such as {'unhappy': ['un', 'happy']}")
+    words = morphemes.items() if isinstance(morphemes, Mapping) else ((None, given) for given in morphemes)
+    rows: list[list[str]] = []
+    for word, given in words:
+        row = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else []
+        if not row or not all(isinstance(part, str) and part for part in row):
+            raise TypeError(
+                f"morphemes has {describe(given)}; each word must be a list of str, such as ['un', 'happy']"
+            )
+        if word is not None and "".join(row) != word:
+            raise ValueError(
+                f"the morphemes of {short_repr(word)} are {short_repr(row)}; joined, they must be the word"
+            )
+        for part in row:
+            check_unicode("a morpheme,", part)
+        rows.append(row)
+    return rows
 
 
 def compare_boundaries(adapter: Adapter, word_morphemes: Sequence[Sequence[str]]) -> MorphemeAlignment:

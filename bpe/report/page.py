@@ -22,7 +22,7 @@ from bpe._version import __version__
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
-from bpe.errors import describe
+from bpe.errors import describe, pluralize
 from bpe.plots import measure_compression
 from bpe.report import measures, vocabularies
 from bpe.report.charts import draw_line_chart, pick_ranks
@@ -81,7 +81,7 @@ def write_page(
 
     Raises:
         TypeError: for anything but tokenizers.
-        ValueError: without a tokenizer, or for an evaluation of another number of tokenizers.
+        ValueError: without a tokenizer, or for an evaluation of others: another number, order or size.
         OSError: if the file cannot be written.
 
     >>> import bpe, bpe.report, tempfile, pathlib
@@ -112,6 +112,13 @@ def page_html(
             )
         evaluation_json = evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
     metrics_by_name = group_by_tokenizer(evaluation_json, list(tokenizers_by_name)) if evaluation_json else {}
+    for name, metrics in metrics_by_name.items():
+        size, evaluated_size = tokenizers_by_name[name].vocab_size, metrics.get("vocab_size")
+        if evaluated_size not in (None, size):
+            raise ValueError(
+                f"{name} has {pluralize(size, 'token')}, and in the evaluation {evaluated_size}; give the tokenizers "
+                "that were evaluated, in the same order"
+            )
     usage = Usage(tokenizers_by_name, documents_by_text, metrics_by_name, getattr(evaluation, "results", ()))
     metrics_by_name = metrics_by_name or usage.to_metrics()
     panels = Panels(tokenizers_by_name)

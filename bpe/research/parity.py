@@ -9,7 +9,7 @@ Cost: plain training of each language with a list for every pair, two to four ti
 
 from __future__ import annotations
 
-import math
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -268,7 +268,7 @@ class ParityRule:
 def is_positive(value: object) -> bool:
     """Whether a value is a finite number above 0."""
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
+    return is_number and 0 < value <= sys.float_info.max  # type: ignore[operator]
 
 
 @dataclass

@@ -38,14 +38,20 @@ def group_by_tokenizer(evaluation: Metrics, names: Sequence[str] | None = None) 
     """Group the facts of an evaluation by tokenizer, under its own name or the given ones.
 
     Raises:
-        ValueError: for other names than there are tokenizers.
+        ValueError: for more or fewer names than there are tokenizers, and for their own names in another order.
 
     """
     rows = evaluation.get("tokenizers") or [evaluation]
-    names = [str(row.get("tokenizer", "")) for row in rows] if names is None else names
+    own_names = [str(row.get("tokenizer", "")) for row in rows]
+    names = own_names if names is None else list(names)
     if len(rows) != len(names):
         raise ValueError(
             f"the evaluation is of {len(rows)} tokenizers, the report of {len(names)}; they must be the same ones"
+        )
+    if names != own_names and sorted(names) == sorted(own_names):
+        raise ValueError(
+            f"the evaluation is of {', '.join(own_names)}, the report of {', '.join(names)}; give them in the same "
+            "order"
         )
     return dict(zip(names, rows, strict=True))
 

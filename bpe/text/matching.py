@@ -6,6 +6,8 @@ error, so no limit changes a result, and whether one is exceeded does not depend
 
 from __future__ import annotations
 
+import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -141,7 +143,7 @@ def check_timeout(timeout: object) -> float | None:
         raise TypeError(f"timeout is {describe(timeout)}; it must be a number of seconds, or None")
     if not timeout > 0:
         raise ValueError(f"timeout is {timeout}; it must be more than 0 seconds (inf: no limit)")
-    return float(timeout)
+    return math.inf if timeout > sys.float_info.max else float(timeout)
 
 
 class Deadline:

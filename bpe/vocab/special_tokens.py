@@ -317,15 +317,20 @@ class SpecialTokens:
             yield stretch, special_id
 
     def split_with_starts(
-        self, data: Bytes, names: frozenset[str], before_normalization: bool = False
+        self,
+        data: Bytes,
+        names: frozenset[str],
+        before_normalization: bool = False,
+        context: tuple[bytes, bytes] = (b"", b""),
     ) -> Iterator[tuple[int, Bytes, int | None]]:
         """Yield each stretch with its start.
 
         If the white space that a match absorbed ("lstrip", "rstrip") contains the next token, the next match begins
-        before the last one ends, as in `tokenizers`.
+        before the last one ends, as in `tokenizers`. Where `data` is a part of a text, `context` is the characters
+        before and after it, on which "single_word" depends.
         """
         plan = self._get_plan(names)
-        stretches = self._split_at_matches(data, plan.search_first)
+        stretches = self._split_at_matches(data, plan.search_first, context)
         if not plan.normalized_names or (self._normalizer is not None and not before_normalization):
             yield from stretches
             return
@@ -344,7 +349,9 @@ class SpecialTokens:
         """Split normalized text at those of these tokens that are sought in it."""
         yield from self._split_at_matches(data, self._get_plan(names).search_normalized)
 
-    def _split_at_matches(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
+    def _split_at_matches(
+        self, data: Bytes, search: _Search | None, context: tuple[bytes, bytes] = (b"", b"")
+    ) -> Iterator[tuple[int, Bytes, int | None]]:
         split_end, last_spaces = 0, (-1, -1)  # `last_spaces`: the last run of white space; no run is scanned twice
         matches = None if search is None else search.finder.find(data)
         if search is None or matches is None:
@@ -355,7 +362,7 @@ class SpecialTokens:
             data = memoryview(data)  # slices of `bytes` would be copies
         for start, end, index in zip(*(array.tolist() for array in matches), strict=True):
             if search.flags is not None and (flags := search.flags[index]):
-                if "single_word" in flags and _is_within_word(data, start, end):
+                if "single_word" in flags and _is_within_word(data, start, end, context):
                     continue
                 if "lstrip" in flags:
                     start = max(_find_spaces_start(data, start, split_end), split_end)
@@ -420,12 +427,18 @@ def _find_spaces_end(data: Bytes, start: int) -> int:
     return start
 
 
-def _is_within_word(data: Bytes, start: int, end: int) -> bool:
+def take_context(data: Bytes, start: int, end: int) -> tuple[bytes, bytes]:
+    """Take the characters before and after `data[start:end]`."""
+    return bytes(data[max(start - _MAX_CHAR_BYTES, 0) : start]), bytes(data[end : end + _MAX_CHAR_BYTES])
+
+
+def _is_within_word(data: Bytes, start: int, end: int, context: tuple[bytes, bytes]) -> bool:
     """Whether the character before `data[start:end]` or the one after it is a word character."""
     from bpe.text.unicode import is_word
 
-    char_before = bytes(data[max(start - 4, 0) : start]).decode("utf-8", "ignore")[-1:]
-    char_after = bytes(data[end : end + 4]).decode("utf-8", "ignore")[:1]
+    before, after = take_context(data, start, end)
+    before, after = before if start else context[0], after if end < len(data) else context[1]
+    char_before, char_after = before.decode("utf-8", "ignore")[-1:], after.decode("utf-8", "ignore")[:1]
     return (char_before != "" and is_word(char_before)) or (char_after != "" and is_word(char_after))
 
 

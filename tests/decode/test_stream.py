@@ -122,6 +122,8 @@ def test_a_prompt_is_not_decoded_as_a_whole() -> None:
         for wrong, error in ((7, TypeError), ("12", TypeError), ([1.5], TypeError), ([10**6], ValueError)):
             with pytest.raises(error):
                 tok.decoder(prompt=wrong)
+        with pytest.raises(TypeError, match="must be a sequence of int"):
+            tok.decoder(prompt=np.array(7))
 
 
 def test_refused_ids_change_no_decoder() -> None:

@@ -169,6 +169,7 @@ def test_invalid_arguments_are_refused() -> None:
         (-0.1, ValueError),
         (1.1, ValueError),
         (float("nan"), ValueError),
+        (10**400, ValueError),
         ("0.1", TypeError),
         (True, TypeError),
     ):

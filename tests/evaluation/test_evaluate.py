@@ -431,6 +431,28 @@ def test_tokenizers_of_other_packages(tmp_path: Path) -> None:
         assert row == values[0]
 
 
+def test_settings_of_other_packages_that_change_how_many_tokens_a_text_has(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    """Padding, truncation and special tokens in text: transformers sets the first two in each call, and leaves them."""
+    tokenizers = pytest.importorskip("tokenizers")
+    tok.save(tmp_path / "tokenizer.json")
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    peer.enable_padding(length=400)
+    peer.enable_truncation(2)
+    texts = [*CORPUS, "a<|end|>b"]
+    values = list_without_names(bpe.evaluate([tok, peer], texts=texts))
+    assert values[0] == values[1]
+    assert bpe.evaluation.sanity_check(peer)[1].level == "ok"
+    assert peer.encode("a<|end|>b").ids[1:] == [tok.token_id("<|end|>"), *[0] * 398]
+    peer.no_padding()
+    for data in (b"\xff low lower", b"\xff\xfe"):  # is replaced by longer text, in which cuts lie elsewhere
+        values = list_without_names(bpe.evaluate([tok, peer], texts=[*CORPUS, data]))
+        assert values[1]["bytes"] == values[0]["bytes"]
+        assert values[1]["continued_words"] == bpe.evaluate(tok, texts=CORPUS)["continued_words"]
+    peer.pre_tokenizer = tokenizers.pre_tokenizers.PreTokenizer.custom(SimpleTokenizer(tok))
+    with pytest.raises(TypeError, match="cannot be copied"):
+        bpe.evaluate(peer, texts=texts)
+
+
 def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None:
     tok = bpe.train(texts=CORPUS, vocab_size=330)
     import dataclasses
@@ -442,6 +464,26 @@ def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None
     marked = bpe.train(texts=["low lower"], num_merges=5, model="char", end_of_word="</w>")
     values = bpe.evaluate(marked, texts=["low lower"]).to_dict()
     assert (values["bytes"], values["words"], values["tokens"]) == (9, 2, marked.count_tokens("low lower"))
+
+
+def test_characters_that_are_split_where_spans_are_of_whole_characters(tmp_path: Path) -> None:
+    """Spans of normalized text are of whole characters: a token within one begins within it all the same."""
+    tokenizers = pytest.importorskip("tokenizers")
+    texts = ["낮은 높은 日本 é", "\u3000x 한국어\n12 ß", "low 😀 lower"]
+    for normalizer in (None, bpe.normalizers.NFC(), bpe.normalizers.Prepend(" ")):
+        tok = bpe.train(texts=CORPUS, vocab_size=300, normalizer=normalizer)
+        tok.save(tmp_path / "tokenizer.json")
+        peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+        n_split = n_multibyte = 0
+        for text in texts:
+            cuts = naive.find_cuts(tok.tokens(text))
+            added = 1 if isinstance(normalizer, bpe.normalizers.Prepend) else 0
+            for index, char in enumerate(text):
+                start, size = len(text[:index].encode()) + added, len(char.encode())
+                n_multibyte += size > 1
+                n_split += any(cut in cuts for cut in range(start + 1, start + size))
+        for values in list_without_names(bpe.evaluate([tok, peer], texts=texts)):
+            assert values["split_characters"] == n_split / n_multibyte > 0
 
 
 def test_tokens_of_another_length_than_the_text_are_only_counted() -> None:
@@ -502,8 +544,27 @@ def test_morphemes() -> None:
     assert (values["morpheme_precision"], values["morpheme_recall"]) == (1 / 3, 1 / 3)
     with pytest.raises(ValueError, match="joined"):
         bpe.evaluate(tok, texts=["x"], morphemes={"undo": ["un", "d"]})
-    with pytest.raises(TypeError, match="list of str"):
-        bpe.evaluate(tok, texts=["x"], morphemes=["undo"])
+    iterators: Any = [iter(parts) for parts in words.values()]
+    again = bpe.evaluate(tok, texts=["x"], morphemes=iterators).to_dict()
+    assert {name: again[name] for name in values if "morph" in name} == {
+        name: value for name, value in values.items() if "morph" in name
+    }
+    wrong: Any
+    for wrong in (["undo"], [5], [[]], [["un", ""]], {"un": 5}, {"ab": [1, 2]}):
+        with pytest.raises(TypeError, match="list of str"):
+            bpe.evaluate(tok, texts=["x"], morphemes=wrong)
+    with pytest.raises(TypeError, match="morphemes is 5"):
+        bpe.evaluate(tok, texts=["x"], morphemes=5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="surrogate"):
+        bpe.evaluate(tok, texts=["x"], morphemes=[["\ud800"]])
+
+
+def test_names_are_distinct_and_the_table_says_the_confidence(tok: bpe.Tokenizer) -> None:
+    evaluation = bpe.evaluate({1: tok, "1": tok, "1 (2)": tok}, texts=["a", "bc"], confidence=0.5, alpha=10**400)
+    assert [result.name for result in evaluation] == ["1", "1 (3)", "1 (2)"]
+    assert "50 times of 100" in str(evaluation)
+    limit = bpe.evaluate(tok, texts=["a", "bc"], alpha=math.inf)
+    assert evaluation[0]["renyi_efficiency"] == limit["renyi_efficiency"]
 
 
 # Results and arguments ------------------------------------------------------------------------------------------------

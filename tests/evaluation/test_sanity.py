@@ -35,6 +35,12 @@ def test_a_sound_tokenizer(tok: bpe.Tokenizer) -> None:
     assert str(findings[1]) == "ok       lost text: 14 texts came back unchanged, 1 of them given"
 
 
+def test_one_text_is_not_several(tok: bpe.Tokenizer) -> None:
+    for wrong in ("any text", b"any text", 5):
+        with pytest.raises(TypeError, match="texts is"):
+            bpe.evaluation.sanity_check(tok, wrong)  # type: ignore[arg-type]
+
+
 def test_tokens_that_encoding_never_produces(tok: bpe.Tokenizer) -> None:
     vocabulary = tok.spec.vocabulary
     special = list(vocabulary.items(SPECIAL))

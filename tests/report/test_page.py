@@ -164,6 +164,15 @@ def test_details_have_the_merges_of_all_tokens(small):
             assert spelling == "".join(str(data[str(part)][0]) for part in parts)
 
 
+def test_an_evaluation_of_other_tokenizers(small, large):
+    evaluation = bpe.evaluate({"small": small, "large": large}, texts=["low"])
+    assert "tokenizer 2" in page_html([small, large], evaluation.to_dict())
+    with pytest.raises(ValueError, match="the evaluation is of small, large, the report of large, small"):
+        page_html({"large": large, "small": small}, evaluation)
+    with pytest.raises(ValueError, match=f"a has {large.vocab_size} tokens, and in the evaluation {small.vocab_size}"):
+        page_html({"a": large, "b": small}, evaluation)
+
+
 def test_bad_arguments():
     tok = bpe.train(texts=["a"], num_merges=0)
     with pytest.raises(ValueError, match="there is no tokenizer"):

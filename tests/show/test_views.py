@@ -118,10 +118,17 @@ def test_plots():
     evaluation = bpe.evaluate([HUG, HUG], {"en": ["hug", "pug"], "ko": ["한국", "c"]})
     ax = evaluation.plot()
     assert [label.get_text() for label in ax.get_yticklabels()] == ["en", "ko"]
+    sample = bpe.evaluate(HUG, texts=["hug hug", "zq"], resamples=1, seed=2)
+    low, high = sample.to_dict()["bytes_per_token_interval"]
+    assert not low <= sample["bytes_per_token"] <= high
+    (whisker,) = sample.plot().collections[0].get_segments()
+    assert whisker[:, 0].tolist() == pytest.approx([low, high])
     with pytest.raises(ValueError, match="metric is 'nothing'"):
         evaluation.plot("nothing", ax)
     with pytest.raises(ValueError, match="the text is empty"):
         plots.plot_compression(HUG, "")
+    with pytest.raises(ValueError, match="'x'"):
+        plots.plot_compression(bpe.train(texts=["ab"], model="char", num_merges=1), "x")
     plt.close("all")
 
 

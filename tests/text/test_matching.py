@@ -95,6 +95,7 @@ def test_matching_beyond_the_timeout_raises():
 def test_a_timeout_affects_neither_equality_nor_results():
     pattern = bpe.Pretokenizer.from_regex(SLOW)
     longer = pattern.with_timeout(60)
+    assert pattern.with_timeout(10**400).timeout == math.inf
     assert (pattern.timeout, longer.timeout, pattern.with_timeout(math.inf).timeout) == (None, 60.0, math.inf)
     assert longer == pattern
     assert hash(longer) == hash(pattern)

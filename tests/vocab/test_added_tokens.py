@@ -115,6 +115,19 @@ def test_added_tokens_that_are_not_special_are_always_found(tmp_path):
     assert tok.decode(tok.encode("x <a> y")) == "x <a> y"
 
 
+def test_whole_words_beside_special_tokens_and_other_spans():
+    """A token that is found only as a whole word depends on the characters beside it, whatever finds those."""
+    tok, peer = both(saved([("Ab", [], True), ("bb", ["single_word"], False), ("<a>", ["single_word"], True)]))
+    for text in ("Abbb", "Ab bb", "bbAb", "Ab<a>", "bb<a>", "é<a>é", "<a>bb<a>"):
+        ids = theirs(peer, text)
+        assert tok.encode(text, allowed_special="all").tolist() == ids
+        assert tok.encode_spans([(text, True)]).tolist() == ids
+        chat = tok.chat([{"role": "user", "content": ""}], chat_template=text + "{# #}")
+        assert chat.ids.tolist() == ids
+        parts = [part for part in re.split("(Ab|bb|<a>)", text) if part]
+        assert tok.encode_spans([(part, True) for part in parts]).tolist() == ids
+
+
 def plain(text: str) -> list[int]:
     """The ids of a text without any added token."""
     only = bpe.train(counts=COUNTS, num_merges=5)
