@@ -458,6 +458,17 @@ def test_a_special_token_that_is_merged_no_longer_is_special_alone(special: str)
     assert smaller.encode(special, allowed_special="all").tolist() == [smaller.special_tokens[special]]
 
 
+def test_a_decoder_that_is_the_usual_one_without_a_token_is_dropped() -> None:
+    """ByteLevel reads the name of `é` as a byte, so that it is not the decoder of a tokenizer that has none."""
+    tok = bpe.train(counts={"ab": 2}, num_merges=1, special_tokens=["<s>"]).with_tokens(special=["é"])
+    file = json.loads(huggingface.write(tok.spec))
+    del file["decoder"]["native"]
+    tok = bpe.Tokenizer(huggingface.read(json.dumps(file).encode()))
+    assert tok.spec.decoder is not None
+    smaller, _ = tok.without_tokens(["é"])
+    assert smaller == bpe.train(counts={"ab": 2}, num_merges=1, special_tokens=["<s>"])
+
+
 def test_flags_that_have_no_effect_any_more_are_dropped() -> None:
     """Without a normalizer, "normalized" matters only beside other tokens that are sought first."""
     tok = read_merged_special_tokens("cd").with_tokens(special=["y "], added=["z"])

@@ -16,7 +16,7 @@ from bpe.formats.huggingface.spelling import (
     read_spellings,
     spell_end_of_word,
 )
-from bpe.formats.huggingface.steps import write_normalizer, write_pre_tokenizer
+from bpe.formats.huggingface.steps import find_default_steps, write_normalizer, write_pre_tokenizer
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.text.character_sets import WHITE_SPACE
@@ -169,8 +169,16 @@ def _is_unknown_anyway(spec: TokenizerSpec, name: str) -> bool:
     return spec.model == "char" or (name.isascii() and name.isprintable())
 
 
-def settle_special_tokens(spec: TokenizerSpec) -> TokenizerSpec:
-    """Make the special tokens that text can no longer become special alone, as a tokenizer.json is read."""
+def settle(spec: TokenizerSpec) -> TokenizerSpec:
+    """Give a tokenizer that has lost tokens the fields with which its tokenizer.json is read; no id or text changes."""
+    spec = _settle_special_tokens(spec)
+    if spec.decoder is not None and spec.decoder == find_default_steps(spec):
+        return replace(spec, decoder=None)
+    return spec
+
+
+def _settle_special_tokens(spec: TokenizerSpec) -> TokenizerSpec:
+    """Make the special tokens that text can no longer become special alone."""
     merged_ids = {*spec.merges.ravel().tolist(), *spec.merge_results.tolist()}
     names = {
         token_id: name
