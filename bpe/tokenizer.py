@@ -1290,10 +1290,11 @@ class Tokenizer(_fast_path.FastKernels):
 
     def _shrink(self, spec: TokenizerSpec, renumber: bool) -> tuple[Tokenizer, NDArray[np.int32]]:
         """Make the tokenizer of a spec with some of this one's tokens, and for each id the new one."""
+        from bpe.formats.huggingface.expressible import settle
         from bpe.vocab import editing
 
         first_id = editing.find_first_id(self._spec) if renumber else None
-        spec, new_ids = editing.renumber(spec, self.n_vocab, first_id)
+        spec, new_ids = editing.renumber(settle(spec), self.n_vocab, first_id)
         return Tokenizer(spec, cache_memory=self.cache_memory), new_ids
 
     def with_tokens(

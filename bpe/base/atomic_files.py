@@ -13,7 +13,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -107,13 +107,31 @@ def atomic_write(path: str | os.PathLike[str], *, follow: bool = True) -> Iterat
         OSError: for a target that cannot be written; the error names `path`.
 
     """
-    atomic_file = AtomicFile(path, follow=follow)
+    with atomic_write_all([path], follow=follow) as (file,):
+        yield file
+
+
+@contextmanager
+def atomic_write_all(paths: Iterable[str | os.PathLike[str]], *, follow: bool = True) -> Iterator[list[BinaryIO]]:
+    """Open binary files that belong together, as `atomic_write` does. They appear in this order, once all are written.
+
+    A process that is killed between two of the renames leaves those files renamed that came first.
+
+    Raises:
+        OSError: as `atomic_write`.
+
+    """
+    atomic_files: list[AtomicFile] = []
     try:
-        yield atomic_file.file
-        atomic_file.sync()
-        atomic_file.commit()
+        atomic_files.extend(AtomicFile(path, follow=follow) for path in paths)
+        yield [atomic_file.file for atomic_file in atomic_files]
+        for atomic_file in atomic_files:
+            atomic_file.sync()
+        for atomic_file in atomic_files:
+            atomic_file.commit()
     except BaseException:
-        atomic_file.discard()
+        for atomic_file in atomic_files:
+            atomic_file.discard()
         raise
 
 

@@ -141,7 +141,7 @@ def _open_files_or_text(args: argparse.Namespace) -> Sources | None:
     try:
         return open_corpus(args, inputs)
     except FileNotFoundError as error:
-        if error.filename not in args.files:
+        if error.filename not in args.files or os.path.lexists(error.filename):
             raise
         suggestion = suggest(error.filename, list_siblings(error.filename))
         suggestion = suggestion or "; --text takes a text instead of a file"
@@ -330,7 +330,10 @@ def _find_ids(args: argparse.Namespace) -> tuple[str, bytes]:
                 raise ValueError(f"{word} is no token id; ids are whole numbers from 0 to 2**32 - 1")
         return words, " ".join(ids).encode()
     if len(args.files) > 1:
-        args.parser.error(f"give one file, or ids such as 12 13; {args.files[0]} and {args.files[1]} are neither")
+        word = next((word for word in args.files if not word.isdecimal()), args.files[1])
+        args.parser.error(
+            f"give one file, or ids such as 12 13; there are {len(args.files)} words, and {word} is no id"
+        )
     return args.files[0], b""
 
 

@@ -99,8 +99,8 @@ class Core:
         normalizer: the JSON value, or None.
         pre_tokenizer: the JSON value, or None.
         native: the native tokenizer, if it is known.
-        skipped_names: names that decoding skips although they are no longer special; as in `tokenizers`, adding a
-            special token again without the flag does not change that.
+        skipped_names: names that decoding skips, and that are left as text with special tokens, although they are no
+            longer special; as in `tokenizers`, adding a special token again without the flag does not change that.
         keep_ids: whether the ids of added tokens stay although `tokenizers` would give others when it reads them.
         base: a core that differs only in its added tokens; a core with more tokens reuses the tables of its base.
 
@@ -215,9 +215,10 @@ class Core:
         keep_ints(native.n_vocab)
         self._is_token = np.append(spec.vocabulary.kinds != 0, False)
         special_names = self._all_names - self._always_names
-        #: Whether special tokens that are left as text hide parts of others, which this package would find.
-        self._specials_overlap = bool(self._always_names and special_names) and may_overlap(
-            specials.list_spellings(special_names), specials.list_spellings(self._all_names)
+        #: Whether special tokens that are left as text hide others or parts of others, which this package would find.
+        self._specials_overlap = not self._skipped_before.isdisjoint(self._always_names) or (
+            bool(self._always_names and special_names)
+            and may_overlap(specials.list_spellings(special_names), specials.list_spellings(self._all_names))
         )
 
     @property
@@ -243,6 +244,13 @@ class Core:
         peer = load_tokenizers().Tokenizer.from_str(self.to_json_bytes(with_added=False).decode())
         for batch in split_additions(self.added_tokens, len(self.model.vocab), self.model.vocab.get):
             peer.add_tokens(batch)
+        special_before = [
+            token for token in self.added_tokens if token.content in self._skipped_before and not token.special
+        ]
+        if special_before:
+            peer.add_special_tokens([token.content for token in special_before])
+            for batch in split_additions(special_before, 0, self.added_ids.get):
+                peer.add_tokens(batch)
         return peer
 
     def raise_if_unreadable(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from bpe.compat.document import FLAGS, AddedTokenEntry, ModelJson, dump_compact
 from bpe.compat.state import State
 from bpe.corpus.sources import Sources
+from bpe.count.counting import count_words
 from bpe.errors import FormatError
 from bpe.formats.huggingface.steps import read_normalizer, read_pre_tokenizer
 from bpe.text.letters import list_byte_letters, spell_token_in_letters
@@ -32,7 +33,9 @@ _KNOWN_FIELDS = {
 
 
 def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
-    """Train, and return the state afterwards; None, before anything is read, where `tokenizers` has to train.
+    """Train, and return the state afterwards; None where `tokenizers` has to train.
+
+    Nothing of the corpus is read then, unless it has no words.
 
     Args:
         state: the state before training.
@@ -51,15 +54,19 @@ def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
     special_tokens: list[dict[str, Any]] = settings["special_tokens"]
     names = [token["content"] for token in special_tokens]
     vocab_size = settings["vocab_size"] - len(names)
-    other_names = {token.content for token in state.core.added_tokens} - set(names)
-    if not is_byte_level or other_names or len(set(names)) < len(names) or vocab_size < len(list_byte_letters()):
+    if not is_byte_level or len(set(names)) < len(names) or vocab_size < len(list_byte_letters()):
         return None
+    if state.core.added_tokens:
+        return None  # `tokenizers` takes those that it finds in the corpus as words, and learns merges of their text
     if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
         return None  # merges might make the name of a special token, which would then have the id of the merge result
     if "files" in corpus:
         corpus["files"] = Sources(corpus["files"], per_line=True)
+    counts = count_words(**corpus, pretokenizer=pretokenizer, normalizer=normalizer)
+    if not len(counts):
+        return None  # `tokenizers` learns nothing from an empty corpus, where this package's trainer refuses it
     trained_tokenizer = train(
-        **corpus,
+        counts=counts,
         vocab_size=vocab_size,
         pretokenizer=pretokenizer,
         normalizer=normalizer,

@@ -69,7 +69,8 @@ def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
     'aé'
     """
     if steps and isinstance(last_step := steps[-1], DummySpace):
-        steps, tokens = steps[:-1], _drop_space(last_step, tokens)
+        steps = steps[:-1]
+        tokens = _drop_space(last_step, steps, tokens)
     for step in steps:
         if isinstance(step, Fuse):
             tokens = ["".join(tokens)]
@@ -152,6 +153,11 @@ class StepDecoder:
         if is_first and self.dummy_space is not None:
             token = token.removeprefix(SPACE)
         return reduce(lambda text, change: change(text, is_first, is_last), self._token_steps, token)
+
+    def is_nothing_at_start(self, token: str) -> bool:
+        """Whether a text that begins with a token is decoded as if it began after it, because of `DummySpace`."""
+        step = self.dummy_space
+        return step is not None and _is_nothing_at_start(step, self._token_steps, token)
 
     def find_token_byte(self, token: str, is_first: bool, is_last: bool) -> int | None:
         """Find the byte that a token stands for, or None."""
@@ -289,8 +295,8 @@ class StepStream:
         return text
 
     def _decode_token(self, token: str, is_last: bool) -> str:
-        is_first, dummy_space = self._n_tokens == 0, self._decoder.dummy_space
-        if is_first and token == SPACE and dummy_space is not None and dummy_space.each:
+        is_first = self._n_tokens == 0
+        if is_first and self._decoder.is_nothing_at_start(token):
             return ""
         self._n_tokens += 1
         byte = self._decoder.find_token_byte(token, is_first, is_last)
@@ -395,9 +401,18 @@ def _make_plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, lis
     return None if remaining_steps else (token_steps, has_byte_tokens, [])
 
 
-def _drop_space(step: DummySpace, tokens: list[str]) -> list[str]:
-    """Drop the tokens that `DummySpace` makes empty, and the space of the next one."""
-    n_empty = next((i for i, token in enumerate(tokens) if token != SPACE), len(tokens)) if step.each else 0
+def _is_nothing_at_start(step: DummySpace, token_steps: Sequence[TokenStep], token: str) -> bool:
+    """Whether a token at the beginning is no text, so that the next one loses its space."""
+    if step.each and token == SPACE:
+        return True
+    return not reduce(lambda text, change: change(text, False, False), token_steps, token)
+
+
+def _drop_space(step: DummySpace, steps: Sequence[DecoderStep], tokens: list[str]) -> list[str]:
+    """Drop the first tokens that are no text, and the space of the next one; `steps` are those before `DummySpace`."""
+    token_steps = (_make_plan(steps) or ([],))[0]
+    indices = (i for i, token in enumerate(tokens) if not _is_nothing_at_start(step, token_steps, token))
+    n_empty = next(indices, len(tokens))
     return [token.removeprefix(SPACE) if i == 0 else token for i, token in enumerate(tokens[n_empty:])]
 
 

@@ -54,6 +54,7 @@ cdef struct Feed:             # the source of pieces
     # Of a superword vocabulary, where text is divided into pretokens and pieces whatever the scanner; else NULL.
     const ByteCuts* cuts
     const PretokenRules* pretoken_rules
+    bint are_pretokens        # each fragment is one pretoken, which is not divided
     PretokenState pretoken    # the one that the next piece is in
     bint is_open              # the scanner is inside a fragment
     # The ids that are wanted.

@@ -75,7 +75,7 @@ cdef void begin_feed(Feed* feed, const Fragment* fragments, Py_ssize_t n, int sc
     feed.fragments = fragments
     feed.n_fragments = n
     feed.n_done = 0
-    feed.in_one_buffer = feed.is_ascii = feed.is_open = False
+    feed.in_one_buffer = feed.is_ascii = feed.is_open = feed.are_pretokens = False
     feed.scanner = scanner
     feed.given_starts = NULL
     feed.n_found = feed.next = feed.n_bytes_taken = 0
@@ -208,7 +208,7 @@ cdef Py_ssize_t find_pieces_of_pretoken(Chunk* chunk, Feed* feed, Py_ssize_t lim
     if feed.cursor.pos >= feed.pretoken.end and feed.cursor.pos < end:
         chunk.pretokens[chunk.n_pretokens] = chunk.n
         chunk.n_pretokens += 1
-        feed.pretoken.end = find_pretoken_end(
+        feed.pretoken.end = end if feed.are_pretokens else find_pretoken_end(
             feed.pretoken_rules, &feed.pretoken, feed.cursor.text, feed.cursor.pos, end
         )
     feed.cursor.end = feed.pretoken.end

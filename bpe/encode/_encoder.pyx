@@ -517,6 +517,7 @@ cdef int encode_long_pretokens(
         for i in range(n):
             fragments[i].text, fragments[i].size = text + starts[first + i], ends[first + i] - starts[first + i]
         begin_feed(workspace.feed, fragments, n, encoder.scanner)
+        workspace.feed.are_pretokens = True                # found in the text, which may forbid to divide them
         encode_feed_without_gil(encoder, workspace, ends[first + n - 1] - starts[first])
         first += n
     return 0

@@ -398,7 +398,7 @@ cdef bint append_tiny(
     three_byte_chars = 0 if is_ascii else count_three_byte_chars(text, size)
     splits = choose_splits(encoder, three_byte_chars, size)
     is_splitting = splits != NULL
-    if encoder.high_merges is not None or three_byte_chars > <size_t>size or get_state(cache.table) != CURRENT:
+    if encoder.piece_rules is not None or three_byte_chars > <size_t>size or get_state(cache.table) != CURRENT:
         return False
     if is_splitting and encoder.piece_encoder.marks_word_ends or size > MAX_TINY_BYTES and not is_splitting:
         return False

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from bpe.base.atomic_files import atomic_write
+from bpe.base.atomic_files import atomic_write_all
 from bpe.batch import TokenBatch, as_id_array
 from bpe.errors import FormatError, ignore_system_errors, short_repr
 
@@ -67,7 +67,7 @@ def write_lines(file: BinaryIO, batches: Iterable[IdBatch]) -> None:
 
 def write_npy(path: str, batches: Iterable[IdBatch]) -> None:
     """Write ids and offsets as .npy files, batch by batch. Both files appear at the end, the offsets first."""
-    with atomic_write(path) as id_file, atomic_write(offsets_path(path)) as offset_file:
+    with atomic_write_all([offsets_path(path), path]) as (offset_file, id_file):
         ids, offsets = _NpyWriter(id_file, np.uint32), _NpyWriter(offset_file, np.int64)
         offsets.append(np.zeros(1, dtype=np.int64))
         for batch, is_continued in batches:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bpe.base.atomic_files import atomic_write
+from bpe.base.atomic_files import atomic_write, atomic_write_all
 from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_path, get_log
@@ -161,9 +161,10 @@ def write_folder(content: Mapping[str, bytes], folder: Path) -> None:
             f"path is {os.fspath(folder)!r}, which has another rank file than {ranks}, and programs would load that; "
             "name another folder, or remove the file"
         )
-    for name, data in content.items():
+    for name in content:
         (folder / name).parent.mkdir(exist_ok=True)
-        with atomic_write(folder / name) as file:
+    with atomic_write_all(folder / name for name in content) as files:
+        for file, data in zip(files, content.values(), strict=True):
             file.write(data)
     _warn_of_old_templates(folder, read_chat_templates(content))
     if TOKENIZER_JSON not in content and (folder / TOKENIZER_JSON).exists():

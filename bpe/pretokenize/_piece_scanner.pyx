@@ -255,7 +255,7 @@ def find_pretoken_spans(
     """Find the pretokens of the texts `text[starts[i]:ends[i]]`: their starts and their ends, two int64 arrays."""
     cdef Py_ssize_t i, pos, n = 0
     cdef PretokenState state
-    check_spans(starts, ends, text.shape[0], False)
+    check_spans(starts, ends, text.shape[0])
     max_pretokens = int(np.sum(ends) - np.sum(starts)) + 1      # each pretoken has a byte of its own
     all_starts, all_ends = np.empty(max_pretokens, np.int64), np.empty(max_pretokens, np.int64)
     cdef int64_t[::1] start_view = all_starts, end_view = all_ends

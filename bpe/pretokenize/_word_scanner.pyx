@@ -84,7 +84,7 @@ def find_spans(bint cased, const byte_t[::1] text, const int64_t[::1] starts, co
 
     """
     cdef Py_ssize_t i, n = 0, n_doubtful = 0, max_words = 1
-    check_spans(starts, ends, text.shape[0], False)
+    check_spans(starts, ends, text.shape[0])
     for i in range(starts.shape[0]):
         max_words += ends[i] - starts[i]                        # each pretoken has a byte of its own
     all_starts, all_ends = np.empty(max_words, np.int64), np.empty(max_words, np.int64)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import compute_offsets
 from bpe.base.threads import resolve_threads
 from bpe.errors import check_int, describe, pluralize, short_repr
+from bpe.formats.huggingface.expressible import has_all_bytes
 from bpe.tokenizer import Tokenizer
 from bpe.training.encoded import encode_in_groups
 from bpe.training.extend import check_extendable, check_size
@@ -133,6 +134,8 @@ def combine(a: Tokenizer, b: Tokenizer, *, vocab_size: int | None = None) -> Com
         new_ids[candidate.id] = candidate.new_id
         if candidate.new_id == NO_ID:
             reasons[candidate.id] = _explain_loss(combined, candidate, is_full=additions.is_full)
+    if combined.drop_unknown and has_all_bytes(combined):
+        combined = replace(combined, drop_unknown=False)
     lost = tuple(LostToken(i, other.vocabulary[i], reasons[i]) for i in sorted(reasons))
     return Combination(Tokenizer(combined), new_ids, lost)
 

@@ -62,7 +62,7 @@ def prune(
 
     Raises:
         TypeError, ValueError: for invalid arguments, and a size that is larger than the vocabulary or smaller than the
-            number of tokens that come from no merge.
+            number of tokens that stay: those that come from no merge, and what special tokens are merged from.
         FormatError, OSError: as `bpe.count_words`.
 
     >>> import bpe

@@ -167,7 +167,9 @@ def _keep_names(spec: TokenizerSpec, names: Mapping[str, int]) -> TokenizerSpec:
     return replace(
         spec,
         special_tokens=names,
-        token_flags={name: flags for name, flags in spec.token_flags.items() if name in names},
+        token_flags=remove_ineffective_flags(
+            {name: spec.token_flags.get(name, frozenset()) for name in names}, spec.normalizer
+        ),
         roles={role: name for role, name in spec.roles.items() if name in names},
     )
 
@@ -280,8 +282,8 @@ def check_vocab_size(spec: TokenizerSpec, vocab_size: object, n_removable: int) 
         )
     if size < n_tokens - n_removable:
         raise ValueError(
-            f"vocab_size is {size}, but {pluralize(n_tokens - n_removable, 'token')} (special tokens, the alphabet) "
-            f"come from no merge; it must be at least {n_tokens - n_removable}"
+            f"vocab_size is {size}, but {pluralize(n_tokens - n_removable, 'token')} (special tokens, the alphabet, …) "
+            f"cannot be removed; it must be at least {n_tokens - n_removable}"
         )
     return size
 
@@ -384,13 +386,20 @@ def _remap_ids(spec: TokenizerSpec, new_ids: NDArray[np.int32]) -> TokenizerSpec
 
 
 def find_removable_tokens(spec: TokenizerSpec) -> dict[int, list[int]]:
-    """Find the tokens that only merges make, in the order of their first merges: id → the indices of its merges."""
+    """Find the tokens that can become leaves, in the order of their first merges: id → the indices of its merges.
+
+    Only merges make them, and of no token that stays, such as a special token, they are a part.
+    """
     unremovable = find_base_tokens(spec) | find_required_tokens(spec).keys()
     merges_of_token: defaultdict[int, list[int]] = defaultdict(list)
     for index, token in enumerate(spec.merge_results.tolist()):
-        if token not in unremovable:
-            merges_of_token[token].append(index)
-    return dict(merges_of_token)
+        merges_of_token[token].append(index)
+    merges, unvisited = spec.merges.tolist(), list(unremovable & merges_of_token.keys())
+    while unvisited:  # the parts of tokens that stay do, too
+        parts = {part for index in merges_of_token[unvisited.pop()] for part in merges[index]} - unremovable
+        unremovable |= parts
+        unvisited += parts & merges_of_token.keys()
+    return {token: indices for token, indices in merges_of_token.items() if token not in unremovable}
 
 
 def choose_rarest_leaves(

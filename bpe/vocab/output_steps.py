@@ -86,9 +86,9 @@ class WordPiece:
 
 @dataclass(frozen=True)
 class DummySpace:
-    """Remove `▁` from the beginning of the first token, as in sentencepiece; only the last step can be this one.
+    """Remove `▁` from the beginning of the first token that is decoded to text; only the last step can be this one.
 
-    With `each`, it is also removed from the following tokens as long as there is no text.
+    With `each`, it is also removed from the following tokens as long as there is no text. Both as in sentencepiece.
     """
 
     each: bool = False

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import bpe
 from bpe.base import atomic_files as atomic
 from bpe.base.atomic_files import AtomicFile, atomic_write, remove_leftovers
 from bpe.count.spilling import Spill
+from bpe.formats.id_files import write_npy
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permission bits and flock are POSIX")
 
@@ -330,6 +332,35 @@ def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(OSError, match=r"No space left on device: '.*tokenizer.json'"), atomic_write(target) as file:
         file.write(b"x" * 10_000_000)
     assert os.listdir(tmp_path) == []
+
+
+def test_files_that_belong_together_are_all_written_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full when the last of them is written to it."""
+    tok = bpe.train(texts=["low lower"], num_merges=2)
+    batch = tok.encode_batch(["low", "lower low"])
+    writers: list[tuple[Path, int, Callable[[], object]]] = [
+        (tmp_path / "folder", 5, lambda: tok.save(tmp_path / "folder", format="vocab-merges")),
+        (tmp_path, 2, lambda: write_npy(str(tmp_path / "ids.npy"), [(batch, False)])),
+    ]
+    fsync = os.fsync
+    for folder, n_files, write in writers:
+        n_synced = 0
+
+        def sync(descriptor: int) -> None:
+            nonlocal n_synced
+            n_synced += 1
+            if n_synced == n_files:  # noqa: B023
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", sync)
+        with pytest.raises(OSError, match="No space left"):
+            write()
+        assert n_synced == n_files
+        assert not [path for path in folder.iterdir() if path.is_file()]
+        monkeypatch.setattr(os, "fsync", fsync)
+        write()
+        assert len([path for path in folder.iterdir() if path.is_file()]) == n_files
 
 
 def test_errors_about_other_files_keep_their_names(tmp_path: Path) -> None:

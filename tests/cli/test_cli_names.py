@@ -77,9 +77,14 @@ def test_a_path_comes_before_a_name(published: bpe.Tokenizer, capsys: pytest.Cap
         ("evaluate tak.json text.txt", r"tak\.json: No such file or directory; did you mean tok\.json\?$"),
         ("convert gpt-4o out.json --from tiktoken", r"gpt-4o is the name of a tokenizer; --from, "),
         ("encode some-words -t tok.json", r"some-words: .*; --text takes a text instead of a file$"),
+        (
+            "encode empty -t tok.json",
+            r"empty: the directory has no files \(names that begin with \. or _ are left out\)$",
+        ),
     ],
 )
 def test_what_is_no_name_says_so(line: str, pattern: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "empty").mkdir()
     fails(capsys, line.split(), 2 if line.startswith("convert") else 1, pattern)
 
 

@@ -569,6 +569,21 @@ def test_a_special_token_as_text_hides_what_the_normalizer_spells_inside_it() ->
     assert results[1] == results[0]
 
 
+def test_a_special_token_that_is_added_again_without_the_flag_stays_text() -> None:
+    """`tokenizers` keeps it among the special tokens until the file is read again."""
+    results = []
+    for tokenizer_class in (tokenizers.Tokenizer, Tokenizer):
+        tok = tokenizer_class.from_str(shape("bert"))
+        tok.add_special_tokens(["<x>", "<y>"])
+        tok.add_tokens([tokenizers.AddedToken("<x>", special=False, rstrip=True)])
+        rows = []
+        for tokenizer in (tok, tokenizer_class.from_str(tok.to_str())):
+            for tokenizer.encode_special_tokens in (False, True):
+                rows.append(tokenizer.encode("the<x> <y>the", add_special_tokens=False).tokens)
+        results.append((rows, str(tok.get_added_tokens_decoder())))
+    assert results[1] == results[0]
+
+
 def test_a_stride_without_room_for_the_template_truncates_nothing() -> None:
     """The template is longer than the limit: `tokenizers` takes the negative rest as a very large number."""
     results = []

@@ -64,3 +64,31 @@ def test_training_gives_the_file_of_tokenizers(
             files.append(tok.to_str())
     assert results[1] == results[0]
     assert calls == [native] * 3
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["  ", "\n"]])
+def test_an_empty_corpus_gives_the_alphabet(texts: list[str]) -> None:
+    results = []
+    for kind in (tokenizers.Tokenizer, Tokenizer):
+        tok = kind(models.BPE())
+        tok.pre_tokenizer = steps.Sequence([steps.WhitespaceSplit(), LEVEL])
+        tok.train_from_iterator(iter(texts), trainers.BpeTrainer(initial_alphabet=LETTERS, show_progress=False))
+        results.append(tok.to_str())
+    assert results[1] == results[0]
+
+
+@pytest.mark.parametrize("added", [[], ["<s>"]])
+def test_merges_of_the_names_of_added_tokens_are_learned(added: list[str]) -> None:
+    """`tokenizers` finds the tokens that it has before training, and takes each as a word."""
+    results: list[list[str]] = [[], []]
+    for kind, files in zip((tokenizers.Tokenizer, Tokenizer), results, strict=True):
+        tok = kind(models.BPE())
+        tok.pre_tokenizer = LEVEL
+        tok.add_special_tokens(added)
+        for _ in range(2):
+            trainer = trainers.BpeTrainer(
+                vocab_size=262, special_tokens=["<s>"], initial_alphabet=LETTERS, show_progress=False
+            )
+            tok.train_from_iterator(["abc abd <s>"] * 3, trainer)
+            files.append(tok.to_str())
+    assert results[1] == results[0]

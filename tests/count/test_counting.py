@@ -32,8 +32,11 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 
 ATOMS = ["a", "A", " ", "\n", "é", "e\u0301", "語", "12", "'s", "!", "<|x|>", "<|", "low", "lower", "\u3000", "x" * 20]
 texts_of_atoms = st.lists(st.lists(st.sampled_from(ATOMS), max_size=15).map("".join), max_size=6)
+#: The patterns of both stages of superwords, which have scanners of their own.
+SUPERWORDS = [bpe.SuperWords.paper(256), bpe.SuperWords.v2(256)]
+STAGES = [stage for both in SUPERWORDS for stage in (both.pretokenizer, both.first_pretokenizer)]
 pretokenizers = st.sampled_from(
-    [*NAMES, None, Pretokenizer.from_regex(r"\w+"), Pretokenizer("gpt2", add_prefix_space=True)]
+    [*NAMES, None, Pretokenizer.from_regex(r"\w+"), Pretokenizer("gpt2", add_prefix_space=True), *STAGES]
 )
 
 #: Settings whose counts do not merge with the default's.
@@ -112,6 +115,17 @@ def test_words_of_every_length() -> None:
         assert word in counts
     assert counts[b"absent"] == 0
     assert "absent" not in counts
+
+
+@pytest.mark.parametrize("pretokenizer", [*NAMES, None, *STAGES])
+@pytest.mark.parametrize("normalizer", [None, "strip"])
+def test_empty_texts_have_no_words(pretokenizer: Any, normalizer: str | None) -> None:
+    """Nor has a text that the normalizer leaves nothing of."""
+    empty = "" if normalizer is None else " "
+    expected = bpe.count_words(texts=["low 12", "日本"], pretokenizer=pretokenizer, normalizer=normalizer)
+    texts = [empty, "low 12", empty, "日本", empty]
+    assert bpe.count_words(texts=texts, pretokenizer=pretokenizer, normalizer=normalizer) == expected
+    assert not len(bpe.count_words(texts=[empty] * 2, pretokenizer=pretokenizer, normalizer=normalizer))
 
 
 @cache

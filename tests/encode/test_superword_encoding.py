@@ -91,6 +91,36 @@ def test_ids_are_those_of_merging_by_rank(kind: str, seed: int, data: bytes) -> 
     assert tok.encode(data).tolist() == merged(tok, data)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@examples(7)
+@given(data=DATA)
+def test_vocabularies_without_merges_across_words(kind: str, data: bytes) -> None:
+    """Texts of a few bytes are divided into pretokens, too. Training that ends before the transition gives such."""
+    tok = bpe.train(counts={b"'e": 9, b"en": 9, b"-1": 9}, num_merges=3, pretokenizer=KINDS[kind](256).pretokenizer)
+    assert tok._engine.encoder.high_merges is None
+    for text in (data.decode(errors="ignore"), "''end", "--1"):
+        ids = merged(tok, text.encode())
+        assert tok.encode(text).tolist() == ids
+        assert tok.encode_batch([text]).to_list() == [ids]
+        assert tok.count_tokens(text) == len(ids)
+
+
+@pytest.mark.parametrize("normalizer", [None, "lower"])
+@pytest.mark.parametrize("kind", KINDS)
+@examples(7)
+@given(data=DATA)
+def test_pretokens_that_are_given_are_not_divided(kind: str, normalizer: str | None, data: bytes) -> None:
+    """Whether a space before a number is a pretoken of its own, the characters after it say."""
+    words = {b"> ": 9, b"-- ": 9, b" 1": 9, b"'e": 3}
+    superwords = KINDS[kind](256)
+    tok = bpe.train(counts=words, num_merges=5, pretokenizer=superwords.pretokenizer, normalizer=normalizer)
+    for text in (data.decode(errors="ignore"), "a > 3", "-- 1 -- "):
+        ids = tok.encode(text).tolist()
+        assert ids == merged(tok, (text.lower() if normalizer else text).encode())
+        assert tok.encode_with_offsets(text)[0].tolist() == ids
+        assert tok.encode_with_offsets(text, convention="tokenizers")[0].tolist() == ids
+
+
 @cache
 def texts_and_ids(kind: str) -> tuple[list[str], list[list[int]]]:
     """Texts shorter and longer than a chunk, and their ids by the naive twin."""

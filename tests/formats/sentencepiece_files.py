@@ -26,13 +26,16 @@ def encode_message(field: int, content: bytes) -> bytes:
     return encode_varint(field << 3 | 2) + encode_varint(len(content)) + content
 
 
-def build_model(pieces, *, kind=2, byte_fallback=False, dummy=True, remove=True, escape=True, charsmap=b"") -> bytes:
+def build_model(
+    pieces, *, kind=2, byte_fallback=False, dummy=True, remove=True, escape=True, charsmap=b"", unk_surface=None
+) -> bytes:
     """A model of `pieces`: (text, score, type)."""
     data = b""
     for text, score, piece_type in pieces:
         score_field = encode_varint(2 << 3 | 5) + struct.pack("<f", score)
         data += encode_message(1, encode_message(1, text.encode()) + score_field + encode_number(3, piece_type))
-    data += encode_message(2, encode_number(3, kind) + encode_number(35, byte_fallback))
+    surface = b"" if unk_surface is None else encode_message(44, unk_surface.encode())
+    data += encode_message(2, encode_number(3, kind) + encode_number(35, byte_fallback) + surface)
     settings = encode_number(3, dummy) + encode_number(4, remove) + encode_number(5, escape)
     return data + encode_message(
         3, encode_message(1, b"own") + (encode_message(2, charsmap) if charsmap else b"") + settings

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from io import BytesIO
+from itertools import product
 
 import pytest
 from sentencepiece_files import (
     CONTROL,
     NORMAL,
     SPACE,
+    UNKNOWN,
     UNUSED,
     USER_DEFINED,
     build_gguf,
@@ -198,6 +200,32 @@ def test_the_unknown_piece_is_decoded_as_by_the_wheel(options, tmp_path):
         assert tok.decode(ids) == reloaded.decode(ids) == peer.decode(ids)
     assert peer.unk_id() == 0
     assert tok.decode([5, 0]) == peer.decode([5, 0])
+
+
+@pytest.mark.parametrize(("dummy", "remove"), [(True, True), (True, False), (False, True), (False, False)])
+def test_spaces_after_an_unknown_piece_without_text_are_decoded_as_by_the_wheel(dummy: bool, remove: bool) -> None:
+    spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
+    data = build_model(list_usual_pieces(["▁l"], "▁lo", bytes_too=False), unk_surface="", dummy=dummy, remove=remove)
+    peer = spm.SentencePieceProcessor(model_proto=data)
+    tok = bpe.Tokenizer(sentencepiece.read(data))
+    for ids in product([0, 3, 4, 5], repeat=4):
+        decoder = tok.decoder()
+        streamed = "".join(map(decoder.push, ids)) + decoder.flush()
+        assert tok.decode(ids) == streamed == peer.decode(list(ids))
+
+
+@pytest.mark.parametrize(
+    ("unk", "surface", "message"),
+    [
+        ("▁u", "", r"the unknown piece is '▁u', which begins like a word; this is not supported"),
+        ("<unk>", "a▁", r"trainer_spec\.unk_surface: it is 'a▁', which decoding takes for a space"),
+        ("<unk>", "<0x41>", r"trainer_spec\.unk_surface: it is '<0x41>', which decoding takes for a byte"),
+    ],
+)
+def test_an_unknown_piece_that_would_be_decoded_otherwise_is_refused(unk: str, surface: str, message: str) -> None:
+    pieces = [(unk, 0.0, UNKNOWN), *list_usual_pieces([], "lo")[1:]]
+    with pytest.raises(bpe.FormatError, match=message):
+        sentencepiece.read(build_model(pieces, byte_fallback=True, unk_surface=surface))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -485,3 +486,10 @@ def test_other_libraries_read_the_published_patterns(rival, name, tmp_path):
     for piece in (text, text + "  ", text.strip(), " \n ", "a \n  ", text.upper()):
         ids = encode(piece)
         assert list(getattr(ids, "ids", ids)) == tok.encode(piece).tolist()
+
+
+def test_a_prefix_and_what_tokenizers_lacks_are_refused_with_the_reason() -> None:
+    tok = bpe.train(counts={"low": 2}, num_merges=2, model="char")
+    spec = replace(tok.spec, subword_prefix="##", merge_ranks=np.zeros(2, dtype=np.int32))
+    with pytest.raises(ValueError, match="the subword prefix '##', and several of its merges share a rank"):
+        write(spec)

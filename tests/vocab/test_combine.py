@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
@@ -14,6 +15,7 @@ from options import from_reference_options
 from strategies import corpora, examples
 
 import bpe
+from bpe.formats import huggingface
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NO_TOKEN, Vocabulary
 
@@ -255,6 +257,16 @@ def test_symbols_that_only_b_has_come_first() -> None:
     byte_tokens = bpe.combine(b, a).lost
     assert {token.reason for token in byte_tokens} == {"it is neither a symbol of b nor the result of a merge"}
     assert len(byte_tokens) == 256
+
+
+def test_bytes_that_b_adds_are_known_to_the_combination() -> None:
+    """A file of a tokenizer with all bytes does not say what is done with others."""
+    b = bpe.train(counts={"low": 2}, num_merges=1)
+    a = bpe.Tokenizer(replace(b.without_tokens([b.token_id("z")])[0].spec, drop_unknown=True))
+    tok, _, _ = bpe.combine(a, b)
+    assert not tok.spec.drop_unknown
+    assert bpe.Tokenizer(huggingface.read(huggingface.write(tok.spec))) == tok
+    assert bpe.combine(a, a).tokenizer == a
 
 
 def test_published_vocabularies_combine(shared_vocab: Any) -> None:

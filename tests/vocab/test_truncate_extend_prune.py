@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import pickle
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+from generated import make_file, make_token
 from hypothesis import given
 from hypothesis import strategies as st
 from options import from_reference_options
@@ -21,9 +23,10 @@ from strategies import TIE_BREAKS, corpora, each_tie_break, examples
 from written import read_spelling
 
 import bpe
+from bpe.formats import huggingface
 from bpe.vocab.spec import TokenizerSpec, text_can_spell_mark
 from bpe.vocab.symbols import BYTE_NAMES, find_word_symbols
-from bpe.vocab.vocabulary import Vocabulary
+from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 pytestmark = pytest.mark.usefixtures("quiet")
 tiktoken = Peer("tiktoken")
@@ -325,7 +328,7 @@ def test_truncating_to_an_impossible_size_is_refused() -> None:
     with pytest.raises(ValueError, match=r"vocab_size is 260, but the tokenizer has 259 tokens; bpe.extend makes a v"):
         tok.truncate_vocab(260)
     with pytest.raises(
-        ValueError, match=r"vocab_size is 256, but 257 tokens .* come from no merge; it must be at least 257"
+        ValueError, match=r"vocab_size is 256, but 257 tokens .* cannot be removed; it must be at least 257"
     ):
         tok.truncate_vocab(256)
     with pytest.raises(TypeError, match="vocab_size is '9'"):
@@ -424,6 +427,55 @@ def test_prune_names_the_ids_that_it_refuses() -> None:
     same, remap = tok.without_tokens([])
     assert same == tok
     assert remap.tolist() == list(range(261))
+
+
+def read_merged_special_tokens(special: str, **flags: bool) -> bpe.Tokenizer:
+    """A tokenizer.json whose merges make `ab`, `abc`, `cd`, of which one is an added token, too, and `x y`."""
+    vocab = {token: index for index, token in enumerate(["a", "b", "c", "d", "x", " ", "y", "ab", "abc", "cd"])}
+    added = [make_token(special, id=vocab[special], **flags), make_token("x y", id=len(vocab), special=False, **flags)]
+    merges = [["a", "b"], ["ab", "c"], ["c", "d"]]
+    model = {"unk_token": None, "byte_fallback": False}
+    file = make_file(vocab, merges, added, model, pre_tokenizer=None, decoder=None)
+    return bpe.Tokenizer(huggingface.read(json.dumps(file).encode()))
+
+
+def test_what_a_special_token_is_merged_of_stays() -> None:
+    tok = read_merged_special_tokens("abc")
+    for shrink in (bpe.prune, bpe.research.adapt):
+        smaller, new_ids = shrink(tok, 10, texts=["abcd"])
+        assert (smaller.vocab_size, new_ids[7:].tolist()) == (10, [7, 8, -1, 9])
+        assert smaller.encode("abcd").tolist() == [8, 3]
+        with pytest.raises(ValueError, match=r"but 10 tokens .* cannot be removed; it must be at least 10"):
+            shrink(tok, 9, texts=["abcd"])
+
+
+@pytest.mark.parametrize("special", ["cd", "abc"])
+def test_a_special_token_that_is_merged_no_longer_is_special_alone(special: str) -> None:
+    tok = read_merged_special_tokens(special)
+    smaller, _ = tok.without_tokens([2])
+    assert smaller.special_tokens[special] in dict(smaller.spec.vocabulary.items(SPECIAL))
+    assert bpe.Tokenizer(huggingface.read(huggingface.write(smaller.spec))) == smaller
+    assert smaller.encode(special, allowed_special="all").tolist() == [smaller.special_tokens[special]]
+
+
+def test_a_decoder_that_is_the_usual_one_without_a_token_is_dropped() -> None:
+    """ByteLevel reads the name of `é` as a byte, so that it is not the decoder of a tokenizer that has none."""
+    tok = bpe.train(counts={"ab": 2}, num_merges=1, special_tokens=["<s>"]).with_tokens(special=["é"])
+    file = json.loads(huggingface.write(tok.spec))
+    del file["decoder"]["native"]
+    tok = bpe.Tokenizer(huggingface.read(json.dumps(file).encode()))
+    assert tok.spec.decoder is not None
+    smaller, _ = tok.without_tokens(["é"])
+    assert smaller == bpe.train(counts={"ab": 2}, num_merges=1, special_tokens=["<s>"])
+
+
+def test_flags_that_have_no_effect_any_more_are_dropped() -> None:
+    """Without a normalizer, "normalized" matters only beside other tokens that are sought first."""
+    tok = read_merged_special_tokens("cd").with_tokens(special=["y "], added=["z"])
+    assert tok.spec.token_flags["z"] == {"normalized", "ordinary"}
+    for smaller in (tok.without_tokens(["x y", "y "])[0], tok.without_tokens([10, 11])[0]):
+        assert smaller.spec.token_flags == {"z": {"ordinary"}}
+        assert bpe.Tokenizer(huggingface.read(huggingface.write(smaller.spec))) == smaller
 
 
 def test_prune_and_truncate_a_rank_file() -> None:

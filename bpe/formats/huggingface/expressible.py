@@ -16,14 +16,14 @@ from bpe.formats.huggingface.spelling import (
     read_spellings,
     spell_end_of_word,
 )
-from bpe.formats.huggingface.steps import write_normalizer, write_pre_tokenizer
+from bpe.formats.huggingface.steps import find_default_steps, write_normalizer, write_pre_tokenizer
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.text.character_sets import WHITE_SPACE
 from bpe.text.letters import map_letters_to_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES, find_word_symbols
-from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL
+from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
     from bpe.text.normalizers import Normalizer
@@ -167,6 +167,33 @@ def _is_unknown_anyway(spec: TokenizerSpec, name: str) -> bool:
     if spec.end_of_word is not None and name.endswith(spell_end_of_word(spec)):
         return False  # an ordinary token is decoded without the mark
     return spec.model == "char" or (name.isascii() and name.isprintable())
+
+
+def settle(spec: TokenizerSpec) -> TokenizerSpec:
+    """Give a tokenizer that has lost tokens the fields with which its tokenizer.json is read; no id or text changes."""
+    spec = _settle_special_tokens(spec)
+    if spec.decoder is not None and spec.decoder == find_default_steps(spec):
+        return replace(spec, decoder=None)
+    return spec
+
+
+def _settle_special_tokens(spec: TokenizerSpec) -> TokenizerSpec:
+    """Make the special tokens that text can no longer become special alone."""
+    merged_ids = {*spec.merges.ravel().tolist(), *spec.merge_results.tolist()}
+    names = {
+        token_id: name
+        for token_id, name in find_dual_names(spec).items()
+        if token_id not in merged_ids and not can_be_text(spec, name)
+    }
+    if not names:
+        return spec
+    ends_word, vocabulary = spec.ends_word, spec.vocabulary
+    if ends_word is not None:
+        ends_word = ends_word.copy()
+        ends_word[list(names)] = False
+    ordinary_tokens = ((token_id, token) for token_id, token in vocabulary.items(ORDINARY) if token_id not in names)
+    special_tokens = dict(vocabulary.items(SPECIAL)) | {token_id: name.encode() for token_id, name in names.items()}
+    return replace(spec, vocabulary=Vocabulary(ordinary_tokens, special_tokens.items()), ends_word=ends_word)
 
 
 def find_ids_left_out_of_vocab(spec: TokenizerSpec) -> set[int]:

@@ -10,7 +10,7 @@ import numpy as np
 from bpe.base.fast_dataclasses import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats.huggingface.added_tokens import AddedTokens
-from bpe.formats.huggingface.expressible import can_be_text, has_all_bytes
+from bpe.formats.huggingface.expressible import can_be_text, explain_different_ids, has_all_bytes
 from bpe.formats.huggingface.lists import KernelLists, Merges, ParsedLists, Span, read_lists
 from bpe.formats.huggingface.spelling import find_word_ends, list_irregular_word_ends, read_spelling, spell_end_of_word
 from bpe.formats.schema import (
@@ -412,8 +412,8 @@ def _write_bpe(spec: TokenizerSpec) -> dict[str, Any]:
 def _write_extension(spec: TokenizerSpec) -> dict[str, Any]:
     if spec.subword_prefix:
         raise ValueError(
-            f"the tokenizer has the subword prefix {spec.subword_prefix!r}; a tokenizer.json cannot hold that together "
-            "with settings that `tokenizers` lacks"
+            f"the tokenizer has the subword prefix {spec.subword_prefix!r}, and {explain_different_ids(spec)}; a "
+            "tokenizer.json cannot hold both: change one of them"
         )
     model_type = "bpe.BPE" if spec.n_merges_within_words is None else "bpe.BoundlessBPE"
     unknown_symbols = {False: None, True: "drop", AFTER_MERGING: f"drop {AFTER_MERGING}"}[spec.drop_unknown]

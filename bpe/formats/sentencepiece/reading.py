@@ -134,6 +134,7 @@ def _check_model(model: SentencePieceModel) -> None:
             )
     if model.types.count(UNKNOWN) != 1:
         raise FormatError(f"it has {pluralize(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
+    _check_unknown(model)
     if (longest_piece := max(model.pieces, key=len)) and len(longest_piece) > MAX_CHARS:
         raise FormatError(
             f"piece {short_repr(longest_piece)} has {len(longest_piece)} characters; a piece has at most {MAX_CHARS}"
@@ -157,6 +158,23 @@ def _check_model(model: SentencePieceModel) -> None:
         raise FormatError(f"it has {pluralize(len(byte_pieces), 'byte piece')}; they must be <0x00> to <0xFF>")
     if model.byte_fallback != bool(byte_pieces):
         raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
+
+
+def _check_unknown(model: SentencePieceModel) -> None:
+    """Raise FormatError for an unknown piece that the steps of `_list_decoders` would not decode as sentencepiece."""
+    unk, surface = model.pieces[model.types.index(UNKNOWN)], model.unk_surface
+    if unk.startswith(SPACE):
+        raise FormatError(
+            f"the unknown piece is {unk!r}, which begins like a word; this is not supported: train the model with "
+            "another unk_piece"
+        )
+    if SPACE in surface or (model.byte_fallback and surface in BYTE_NAMES):
+        kind = "a space" if SPACE in surface else "a byte"
+        raise FormatError(
+            f"it is {short_repr(surface)}, which decoding takes for {kind}; this is not supported: train the model "
+            "with another unk_surface",
+            where="trainer_spec.unk_surface",
+        )
 
 
 def _list_user_defined(model: SentencePieceModel) -> list[str]:
