@@ -36,11 +36,18 @@ def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str
 
     Raises:
         TypeError: for anything but lists of str.
-        ValueError: for a name that is empty, repeated or already a token, and for ids that are too large.
+        ValueError: for a name that is empty, repeated or already a token, for an added one of which the normalizer
+            leaves nothing, and for ids that are too large.
 
     """
     names = check_special_tokens(special, "special", "special token")
     added_names = check_special_tokens(added, "added", "added token")
+    for name in added_names:
+        if spec.normalizer is not None and not spec.normalizer.spelling(name):
+            raise ValueError(
+                f"{name!r} is to be added, but the normalizer leaves nothing of it, and added tokens are sought in "
+                "normalized text; make it a special token, which is sought before"
+            )
     repeated_names = set(names).intersection(added_names)
     if repeated_names:
         raise ValueError(f"{min(repeated_names)!r} is both special and added; a token is one or the other")

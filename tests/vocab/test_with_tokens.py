@@ -50,6 +50,13 @@ INVALID_TOKENS = [
 ]
 
 
+def test_an_added_token_of_which_the_normalizer_leaves_nothing_is_refused():
+    tok = made("strip")
+    with pytest.raises(ValueError, match=r"'  ' is to be added, but the normalizer leaves nothing of it"):
+        tok.with_tokens(added=["qq", "  "])
+    assert tok.with_tokens(special=["  "]).token_id("  ") == tok.n_vocab
+
+
 def made(normalizer=None, **kwargs) -> bpe.Tokenizer:
     return bpe.train(counts=COUNTS, num_merges=6, normalizer=normalizer, special_tokens=["<s>"], **kwargs)
 
