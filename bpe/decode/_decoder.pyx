@@ -33,7 +33,7 @@ cnp.import_array()
 cdef enum:
     CELL_BYTES = 16           # bytes of a token in the table; the last is the token's size
     LONG_TOKEN = 255          # the size of a token of more than 15 bytes, which is not in the table
-    PREFETCH_AHEAD = 16       # ids whose cells are prefetched
+    PREFETCH_AHEAD = 32       # ids whose cells are prefetched
     SAMPLE_STEP = 61          # of many ids, one in 61 is used to estimate the size of all
     MAX_SUMMED_IDS = 1 << 20  # ids
     IDS_PER_BLOCK = 1 << 14   # ids between two checks of the result's memory
