@@ -61,6 +61,7 @@ from bpe.errors import (
     short_repr,
 )
 from bpe.formats import huggingface as format_huggingface
+from bpe.tokenizer import Settings
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 from bpe.vocab.output_steps import Padding, Truncation
 
@@ -599,7 +600,7 @@ class Tokenizer(TokenizerFields):
             file.write(self.to_str(pretty).encode())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_tokenizer, (self.to_str(),)
+        return _rebuild_tokenizer, (self.to_str(), self._state.core.settings)
 
     def __copy__(self) -> Tokenizer:
         return self._from_state(replace(self._snapshot(), specials_as_text=False))
@@ -727,8 +728,8 @@ class DecodeStream:
 # Private --------------------------------------------------------------------------------------------------------------
 
 
-def _rebuild_tokenizer(text: str) -> Tokenizer:
-    return Tokenizer._from_state(parse_state(text.encode()))
+def _rebuild_tokenizer(text: str, settings: Settings | None = None) -> Tokenizer:
+    return Tokenizer._from_state(parse_state(text.encode(), settings=settings))
 
 
 def _read_component(name: str, component: Any) -> bytes | None:

@@ -308,6 +308,17 @@ def test_what_is_cut_off_of_pairs_is_combined_when_it_is_read(name: str) -> None
     assert results[0] == results[1]
 
 
+def test_time_limits_stay_where_a_tokenizer_is_changed_or_pickled() -> None:
+    pretokenizer = bpe.Pretokenizer.from_regex(r"\w+|\W")
+    native = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260, pretokenizer=pretokenizer)
+    tok = Tokenizer(bpe.Tokenizer(native.spec, timeout=77, cache_memory="1M"))
+    tok.normalizer = tokenizers.normalizers.Replace("a", "b")
+    for other in (tok, copy.deepcopy(tok), pickle.loads(pickle.dumps(tok))):
+        other.add_tokens(["lo"])
+        assert other.native.spec.pretokenizer.timeout == 77
+        assert other.native.cache_memory == 1 << 20
+
+
 @pytest.mark.parametrize("name", ["llama3", "nfc"])
 def test_pickles_and_copies(name: str) -> None:
     tok = Tokenizer.from_str(shape(name))
