@@ -12,7 +12,7 @@ import numpy as np
 
 from bpe.base._id_lists import as_array, as_lists, keep_ints
 from bpe.base.offsets import compute_offsets
-from bpe.errors import check_choice, check_int, check_iterable, describe, pluralize, short_repr
+from bpe.errors import check_bool, check_choice, check_int, check_iterable, describe, pluralize, short_repr
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -188,6 +188,7 @@ class TokenBatch:
 
         """
         check_choice("side", side, ("right", "left"))
+        check_bool("truncate", truncate)
         argument: object = pad_id
         if isinstance(argument, str):
             fix = f"a batch knows no names: pass the id, tok.special_tokens[{argument!r}]"

@@ -35,6 +35,7 @@ from bpe.encode.texts import (
 )
 from bpe.errors import (
     as_format_error,
+    check_bool,
     check_choice,
     check_int,
     check_iterable,
@@ -1295,7 +1296,7 @@ class Tokenizer(_fast_path.FastKernels):
         """Make the tokenizer of a spec with some of this one's tokens, and for each id the new one."""
         from bpe.vocab import editing
 
-        first_id = editing.find_first_id(self._spec) if renumber else None
+        first_id = editing.find_first_id(self._spec) if check_bool("renumber", renumber) else None
         spec, new_ids = editing.renumber(spec, self.n_vocab, first_id)
         return Tokenizer(spec, cache_memory=self.cache_memory), new_ids
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.batch import TokenBatch, load_pyarrow
-from bpe.errors import check_iterable, describe, escape_unprintable, short_repr
+from bpe.errors import check_bool, check_iterable, describe, escape_unprintable, short_repr
 from bpe.formats import huggingface
 from bpe.tokenizer import Settings, Tokenizer, check_tokenizer, get_settings, make_with_settings
 from bpe.vocab.special_tokens import Allowed, sort_names
@@ -67,7 +67,7 @@ def map_function(
             raise TypeError(f"{name} is {describe(value)}; it must be a str, the name of a column")
     if length == output:
         raise ValueError(f"output and length are both {output!r}; they must be two columns")
-    columns = column, output, length, bool(keep_columns)
+    columns = column, output, length, check_bool("keep_columns", keep_columns)
     return MapFunction(tokenizer, columns, (append, prepend, sort_names(allowed_special)))
 
 
@@ -75,8 +75,8 @@ class MapFunction:
     """A function for `datasets.Dataset.map` that encodes one column; made by `map_function`.
 
     It is pickled as the tokenizer's tokenizer.json, what that does not hold, and its options. Equal tokenizers give
-    equal files, so `datasets`, which names its cache after a hash of the pickled function, computes the same fingerprint
-    in every process and run.
+    equal files, so `datasets`, which names its cache after a hash of the pickled function, computes the same
+    fingerprint in every process and run.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
