@@ -29,7 +29,7 @@ from bpe.compat._calls import find_names
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_hf_decode, with_fast_hf_encode
 from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, AddedTokenEntry
-from bpe.compat.encoding import Encoding
+from bpe.compat.encoding import Encoding, check_unsigned
 from bpe.compat.processing import (
     DIRECTIONS,
     STRATEGIES,
@@ -53,7 +53,6 @@ from bpe.compat.state import (
 from bpe.compat.stream_texts import StreamTexts
 from bpe.errors import (
     as_format_error,
-    check_int,
     check_str,
     check_unicode,
     describe,
@@ -238,7 +237,7 @@ class Tokenizer(TokenizerFields):
             )
         if check_str("direction", direction) not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        limit, overlap = _check_unsigned("max_length", max_length), _check_unsigned("stride", stride)
+        limit, overlap = check_unsigned("max_length", max_length), check_unsigned("stride", stride)
         n_template = count_added(self._snapshot().rules.processor, is_pair=False)
         if 0 <= limit - n_template < overlap:  # without room for the template, `tokenizers` does not truncate
             raise ValueError(
@@ -286,9 +285,9 @@ class Tokenizer(TokenizerFields):
         """
         if check_str("direction", direction) not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        pad_id, pad_type_id = _check_unsigned("pad_id", pad_id, 32), _check_unsigned("pad_type_id", pad_type_id, 32)
-        length = None if length is None else _check_unsigned("length", length)
-        multiple = None if pad_to_multiple_of is None else _check_unsigned("pad_to_multiple_of", pad_to_multiple_of)
+        pad_id, pad_type_id = check_unsigned("pad_id", pad_id, 32), check_unsigned("pad_type_id", pad_type_id, 32)
+        length = None if length is None else check_unsigned("length", length)
+        multiple = None if pad_to_multiple_of is None else check_unsigned("pad_to_multiple_of", pad_to_multiple_of)
         self._change_rules(padding=Padding(length, DIRECTIONS[direction], multiple, pad_id, pad_type_id, pad_token))
 
     def no_padding(self) -> None:
@@ -791,11 +790,3 @@ def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special:
             encodings.append(core.make_sequence(item, ids, specials_as_text).to_encoding())
         results.append(process(encodings, state.rules, add_special))
     return results
-
-
-def _check_unsigned(name: str, value: object, bits: int = 64) -> int:
-    """Check an argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
-    try:
-        return check_int(name, int(value) if isinstance(value, bool) else value, 0, (1 << bits) - 1)
-    except ValueError as error:
-        raise OverflowError(str(error)) from None

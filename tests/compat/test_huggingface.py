@@ -286,6 +286,41 @@ def test_merge_truncate_and_pad_encodings() -> None:
         assert encoding.words == encoding.word_ids
 
 
+def test_padded_encodings_are_truncated_and_merged_as_by_tokenizers() -> None:
+    tok, peer = Tokenizer.from_str(shape("roberta")), tokenizers.Tokenizer.from_str(shape("roberta"))
+    results: list[list[Any]] = []
+    for tokenizer, kind in ((tok, Encoding), (peer, tokenizers.Encoding)):
+        padded: Any = tokenizer.encode("the low")
+        padded.pad(7)
+        results.append([list_columns(kind.merge([tokenizer.encode("lower"), padded, padded], True))])
+        merged = kind.merge([kind.merge([padded, padded], True)] * 2, True)
+        results[-1].append([list_columns(merged), [merged.char_to_token(position) for position in range(20)]])
+        for size in (4, 0):  # what was cut off before goes with it
+            padded.truncate(size, stride=min(size, 1))
+            results[-1].append(list_columns(padded))
+        padded = tokenizer.encode("the low")
+        padded.pad(7)
+        padded.truncate(0)
+        results[-1].append(list_columns(padded))
+    assert results[0] == results[1]
+
+
+def test_positions_are_checked_as_by_tokenizers() -> None:
+    methods = "token_to_chars token_to_word token_to_sequence char_to_token char_to_word word_to_chars word_to_tokens"
+    peer = tokenizers.Tokenizer.from_str(shape("roberta"))
+    encodings: list[Any] = [Tokenizer.from_str(shape("roberta")).encode("the low"), peer.encode("the low")]
+    for name in methods.split():
+        for index, error in ((-1, OverflowError), (2**64, OverflowError), ("1", TypeError), (1.0, TypeError)):
+            for encoding in encodings:
+                with pytest.raises(error):
+                    getattr(encoding, name)(index)
+        assert getattr(encodings[0], name)(2**31) == getattr(encodings[1], name)(2**31)
+    for call in (lambda encoding: encoding.pad(9, pad_id=-1), lambda encoding: encoding.truncate(-1)):
+        for encoding in encodings:
+            with pytest.raises(OverflowError):
+                call(encoding)
+
+
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2"])
 def test_what_is_cut_off_of_pairs_is_combined_when_it_is_read(name: str) -> None:
     results = []
