@@ -53,6 +53,7 @@ from bpe.compat.state import (
 from bpe.compat.stream_texts import StreamTexts
 from bpe.errors import (
     as_format_error,
+    check_bool,
     check_str,
     check_unicode,
     describe,
@@ -302,7 +303,7 @@ class Tokenizer(TokenizerFields):
     @encode_special_tokens.setter
     def encode_special_tokens(self, value: bool) -> None:
         with _lock:
-            self._state = replace(self._state, specials_as_text=bool(value))
+            self._state = replace(self._state, specials_as_text=check_bool("encode_special_tokens", value))
 
     # Components -------------------------------------------------------------------------------------------------------
 
@@ -350,7 +351,7 @@ class Tokenizer(TokenizerFields):
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
         """Count the template tokens of one text, or of a pair."""
-        return count_added(self._snapshot().rules.processor, is_pair)
+        return count_added(self._snapshot().rules.processor, check_bool("is_pair", is_pair))
 
     # Encoding ---------------------------------------------------------------------------------------------------------
 
@@ -467,12 +468,12 @@ class Tokenizer(TokenizerFields):
 
     def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
         """Return the tokens with their ids."""
-        core = self._state.core
+        core, with_added_tokens = self._state.core, check_bool("with_added_tokens", with_added_tokens)
         return {**core.model.vocab, **core.added_ids} if with_added_tokens else dict(core.model.vocab)
 
     def get_vocab_size(self, with_added_tokens: bool = True) -> int:
         """Return the number of tokens."""
-        core = self._state.core
+        core, with_added_tokens = self._state.core, check_bool("with_added_tokens", with_added_tokens)
         return len(core.model.vocab) + (sum(map(core.is_new, core.added_ids)) if with_added_tokens else 0)
 
     def get_added_tokens_decoder(self) -> dict[int, Any]:
@@ -591,7 +592,7 @@ class Tokenizer(TokenizerFields):
     def to_str(self, pretty: bool = False) -> str:
         """Write the tokenizer.json to a str."""
         text = self._snapshot().to_json_bytes().decode()
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=2) if pretty else text
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=2) if check_bool("pretty", pretty) else text
 
     def save(self, path: str, pretty: bool = True) -> None:
         """Write the tokenizer.json, whole or not at all."""

@@ -321,6 +321,16 @@ def test_positions_are_checked_as_by_tokenizers() -> None:
                 call(encoding)
 
 
+def test_a_word_instead_of_a_bool_is_refused_as_by_tokenizers() -> None:
+    for kind in (Tokenizer, tokenizers.Tokenizer):
+        tok: Any = kind.from_str(shape("roberta"))
+        methods = tok.get_vocab, tok.get_vocab_size, tok.num_special_tokens_to_add, tok.to_str
+        for call in (*methods, partial(setattr, tok, "encode_special_tokens")):
+            with pytest.raises(TypeError):
+                call("no")
+            call(False)
+
+
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2"])
 def test_what_is_cut_off_of_pairs_is_combined_when_it_is_read(name: str) -> None:
     results = []
