@@ -12,7 +12,7 @@ import numpy as np
 
 from bpe.base._id_lists import as_array, as_lists, keep_ints
 from bpe.base.offsets import compute_offsets
-from bpe.errors import check_choice, check_int, check_iterable, describe, pluralize, short_repr
+from bpe.errors import check_bool, check_choice, check_int, check_iterable, describe, pluralize, short_repr
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -188,6 +188,7 @@ class TokenBatch:
 
         """
         check_choice("side", side, ("right", "left"))
+        check_bool("truncate", truncate)
         argument: object = pad_id
         if isinstance(argument, str):
             fix = f"a batch knows no names: pass the id, tok.special_tokens[{argument!r}]"
@@ -255,10 +256,11 @@ def as_id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         raise TypeError(f"ids is {describe(ids)}; it must be a sequence of int: a list or an array")
     if array.ndim != 1:
         raise TypeError(f"ids have shape {array.shape}; they must be one sequence (decode_batch takes several)")
-    if array.dtype == object and all(type(token_id) is int for token_id in array):
-        large_ids = [token_id for token_id in array if not -(2**63) <= token_id < 2**64]
-        if large_ids:  # NumPy has no integer dtype for them, hence dtype=object
-            raise ValueError(f"token id {large_ids[0]} is out of range; ids are from 0 to 2**32 - 1")
+    if have_no_integer_type(ids, array):
+        for token_id in ids:
+            if not 0 <= token_id <= 0xFFFFFFFF:
+                raise ValueError(f"token id {token_id} is out of range; ids are from 0 to 2**32 - 1")
+        return np.array(ids, dtype=np.uint32)
     if array.dtype.kind not in "iu":
         raise TypeError(
             f"ids are of dtype {array.dtype}; they must be integers: an array of an integer type or a list of int"
@@ -267,6 +269,13 @@ def as_id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         invalid_id = array[(array < 0) | (array > 0xFFFFFFFF)][0]
         raise ValueError(f"token id {invalid_id} is out of range; ids are from 0 to 2**32 - 1")
     return align_array(array)
+
+
+def have_no_integer_type(ids: Sequence[int] | NDArray[Any], array: NDArray[Any]) -> bool:
+    """Whether a sequence has ints for which NumPy has no integer type together, such as 2**64, or -1 and 2**63."""
+    if isinstance(ids, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "fO":
+        return False
+    return len(ids) > 0 and all(isinstance(token_id, (int, np.integer)) for token_id in ids)
 
 
 def align_array(array: NDArray[Any]) -> NDArray[Any]:

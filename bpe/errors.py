@@ -235,6 +235,16 @@ def check_int(name: str, value: object, min_value: int, max_value: int = COUNT_L
     return number
 
 
+def check_bool(name: str, value: object) -> bool:
+    """Return a bool, also one of NumPy's, as a bool; else raise TypeError: "no" would be taken for True."""
+    if not isinstance(value, bool):
+        import numpy as np  # not before it is needed
+
+        if not isinstance(value, np.bool_):
+            raise TypeError(f"{name} is {describe(value)}; it must be a bool")
+    return bool(value)
+
+
 def check_probability_and_seed(name: str, share: object, seed: object) -> tuple[float, int]:
     """Return a share of what is chosen at random, from 0 to 1, and a seed; None becomes a random seed.
 

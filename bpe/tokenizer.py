@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from bpe.encode.texts import (
 )
 from bpe.errors import (
     as_format_error,
+    check_bool,
     check_choice,
     check_int,
     check_iterable,
@@ -43,7 +44,7 @@ from bpe.errors import (
     pluralize,
     short_repr,
 )
-from bpe.vocab.spec import TokenizerSpec, check_spec, limit_time
+from bpe.vocab.spec import TokenizerSpec, check_spec, find_time_limits, limit_time
 from bpe.vocab.special_names import find_bos_token, find_eos_token, resolve_token
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
@@ -69,6 +70,9 @@ if TYPE_CHECKING:
     from bpe.vocab.merging import MergeTree
     from bpe.vocab.spec import SymbolType
     from bpe.vocab.special_tokens import Allowed
+
+#: What changes no id, and is in no file: cache_memory, and the time limits of the pretokenizer and the normalizer.
+Settings: TypeAlias = tuple[int, float | None, float | None]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -128,7 +132,7 @@ class Tokenizer(_fast_path.FastKernels):
             )
         check_spec(spec)
         if timeout is not None:
-            spec = limit_time(spec, timeout)
+            spec = limit_time(spec, timeout, timeout)
         self._set(spec, Engine(spec, cache_memory=_resolve_cache_memory(cache_memory)))
 
     def _set(self, spec: TokenizerSpec, engine: Engine) -> None:
@@ -1293,7 +1297,7 @@ class Tokenizer(_fast_path.FastKernels):
         from bpe.formats.huggingface.expressible import settle
         from bpe.vocab import editing
 
-        first_id = editing.find_first_id(self._spec) if renumber else None
+        first_id = editing.find_first_id(self._spec) if check_bool("renumber", renumber) else None
         spec, new_ids = editing.renumber(settle(spec), self.n_vocab, first_id)
         return Tokenizer(spec, cache_memory=self.cache_memory), new_ids
 
@@ -1493,7 +1497,7 @@ class Tokenizer(_fast_path.FastKernels):
         path = check_path(path)
         spec = load_spec(path, format)
         if timeout is not None:
-            spec = limit_time(spec, timeout)
+            spec = limit_time(spec, timeout, timeout)
         memory = _resolve_cache_memory(cache_memory)
         with as_format_error(path):  # the file's parts may not fit together
             return cls(spec, cache_memory=memory)
@@ -1729,6 +1733,17 @@ def share_tables(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
     extended = Tokenizer.__new__(Tokenizer)
     extended._set(spec, tokenizer._engine.with_specials(spec))
     return extended
+
+
+def get_settings(tokenizer: Tokenizer) -> Settings:
+    """Return what a tokenizer's tokenizer.json does not hold, for `make_with_settings`."""
+    return tokenizer.cache_memory, *find_time_limits(tokenizer.spec)
+
+
+def make_with_settings(spec: TokenizerSpec, settings: Settings) -> Tokenizer:
+    """Make a tokenizer of a spec, with the settings of another one."""
+    cache_memory, *time_limits = settings
+    return Tokenizer(limit_time(spec, *time_limits), cache_memory=cache_memory)
 
 
 def _resolve_cache_memory(cache_memory: int | str | None) -> int:

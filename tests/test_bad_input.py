@@ -633,6 +633,43 @@ def test_a_single_value_instead_of_an_iterable_is_refused(tmp_path: Path) -> Non
 # Ids ----------------------------------------------------------------------------------------------------------------
 
 
+def test_a_word_instead_of_a_bool_is_refused(tmp_path: Path) -> None:
+    tok = bpe.train(texts=["low lower"], vocab_size=258)
+    (tmp_path / "a.txt").write_text("low")
+    batch, counts = tok.encode_batch(["low"]), bpe.count_words(texts=["low"])
+    path, shards = tmp_path / "a.txt", tmp_path / "shards"
+    bpe.data.write_shards([range(9)], shards)
+    rows = bpe.data.Blocks(bpe.data.TokenShards(shards), length=2)
+    calls: list[tuple[str, Callable[..., Any]]] = [
+        ("parallel", partial(bpe.evaluate, tok, texts={"a": ["a"], "b": ["b"]})),
+        ("split_digits", partial(bpe.train, texts=["a"], vocab_size=256)),
+        ("end_of_word_glued", partial(bpe.train, texts=["a"], model="char", num_merges=0, end_of_word="_")),
+        ("per_line", partial(tok.encode_files, path)),
+        ("separator_ends", partial(bpe.Sources, path, separator="x")),
+        ("lossy", partial(tok.save, tmp_path / "tokenizer.json")),
+        ("renumber", partial(tok.truncate_vocab, 257)),
+        ("any_documents", partial(counts.merge, counts)),
+        ("truncate", partial(batch.padded, 2)),
+        ("keep_columns", partial(bpe.data.map_function, tok)),
+        ("extend", partial(bpe.data.encode_shards, path, tok, tmp_path / "out")),
+        ("drop_masks", partial(bpe.data.convert_shards, shards, tmp_path / "converted")),
+        ("drop_last", partial(rows.batches, 2)),
+        ("lines", partial(bpe.SuperWords, 300)),
+        ("add_prefix_space", partial(bpe.Pretokenizer, "gpt2")),
+        ("add_prefix_space", bpe.pretokenizers.ByteLevel),
+        ("split", bpe.pretokenizers.Metaspace),
+        ("invert", partial(bpe.pretokenizers.Split, "a", "Isolated")),
+        ("individual_digits", bpe.pretokenizers.Digits),
+        ("left", bpe.normalizers.Strip),
+        ("final_sigma", Lowercase),
+        ("clean_text", bpe.normalizers.BertNormalizer),
+    ]
+    for name, call in calls:
+        with pytest.raises(TypeError, match=f"{name} is 'no', a str; it must be a bool"):
+            call(**{name: "no"})
+        call(**{name: False})
+
+
 def test_invalid_ids_are_refused() -> None:
     """A few of the errors; tests/decode/test_decode.py has all of them."""
     tok = bpe.train(texts=["a"], num_merges=0)

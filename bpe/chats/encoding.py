@@ -39,7 +39,7 @@ from bpe.chats.messages import (
 )
 from bpe.chats.templates import ChatTemplate, Spans, choose_template, compile_template
 from bpe.encode.texts import Match, encode_at_matches, prepare_at_matches
-from bpe.errors import describe, pluralize, short_repr
+from bpe.errors import check_bool, describe, pluralize, short_repr
 from bpe.vocab.spec import ROLES
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def make_request(
     variables: Mapping[str, Any],
 ) -> ChatRequest:
     """Check the arguments of a call, and choose the template; `variables` has `tools` and `documents` too."""
-    if add_generation_prompt and continue_final_message:
+    prompts = check_bool("add_generation_prompt", add_generation_prompt)
+    if prompts and continue_final_message:
         raise ValueError(
             "add_generation_prompt and continue_final_message are both given; a text ends with the beginning of an "
             "answer, or within the last message: leave out one"
@@ -124,9 +125,7 @@ def make_request(
     source = choose_template(templates, chat_template, lists["tools"] is not None)
     others = {name: to_plain(value) for name, value in variables.items() if name not in lists}
     clock = {"strftime_now": datetime.now().strftime}  # one time for all renderings of a call
-    request = ChatRequest(
-        compile_template(source), copies, {**clock, **lists, **roles, **others}, bool(add_generation_prompt)
-    )
+    request = ChatRequest(compile_template(source), copies, {**clock, **lists, **roles, **others}, prompts)
     if continue_final_message is False:
         return request
     all_texts = "\n".join(request.list_untrusted_texts())

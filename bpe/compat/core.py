@@ -35,7 +35,7 @@ from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.text.letters import read_letters_or_utf8
-from bpe.tokenizer import Tokenizer, share_tables
+from bpe.tokenizer import Settings, Tokenizer, get_settings, make_with_settings, share_tables
 from bpe.vocab.output_steps import DecodeByteLevel
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import find_common_prefix, may_overlap
@@ -99,6 +99,7 @@ class Core:
         normalizer: the JSON value, or None.
         pre_tokenizer: the JSON value, or None.
         native: the native tokenizer, if it is known.
+        settings: those of the native tokenizer that a tokenizer.json does not hold; None for the defaults.
         skipped_names: names that decoding skips, and that are left as text with special tokens, although they are no
             longer special; as in `tokenizers`, adding a special token again without the flag does not change that.
         keep_ids: whether the ids of added tokens stay although `tokenizers` would give others when it reads them.
@@ -114,6 +115,7 @@ class Core:
         pre_tokenizer: Any,
         *,
         native: Tokenizer | None = None,
+        settings: Settings | None = None,
         skipped_names: frozenset[str] = frozenset(),
         keep_ids: bool = False,
         base: Core | None = None,
@@ -122,6 +124,7 @@ class Core:
         self._skipped_before, self.keep_ids = skipped_names, keep_ids
         self._lock = make_lock(self)
         self._native: Tokenizer | None = native
+        self.settings = settings if native is None else get_settings(native)
         self._base: Core | None = base if base is None or base._is_prepared else base._base
         self._reader_error: FormatError | None = None
         self._is_prepared: bool = False
@@ -167,7 +170,7 @@ class Core:
                 return
             try:
                 if self._native is None:
-                    self._native = self._extend_base() or Tokenizer(self._read_spec())
+                    self._native = self._extend_base() or self._make_native(self._read_spec())
                 self._set_tables(self._native)
             except FormatError as error:
                 self._native, self._reader_error = None, error
@@ -191,6 +194,9 @@ class Core:
             self.spellings = [*spellings, *names]
         flags = {token.content: token.flag_names for token in self.added_tokens}
         return share_tables(native, add_tokens(spec, {name: flags[name] for name in names}, flags))
+
+    def _make_native(self, spec: TokenizerSpec) -> Tokenizer:
+        return Tokenizer(spec) if self.settings is None else make_with_settings(spec, self.settings)
 
     def _read_spec(self) -> TokenizerSpec:
         """Read the tokenizer.json; raises FormatError where the native tokenizer cannot."""

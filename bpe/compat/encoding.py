@@ -113,12 +113,18 @@ class SequencePart:
 
 @dataclass(frozen=True, slots=True)
 class FixedPart:
-    """Tokens that no input produced: a template's, or padding."""
+    """Tokens that no input produced: a template's, or padding.
+
+    Attributes:
+        offset: where each begins and ends: 0, unless encodings whose offsets grow are merged.
+
+    """
 
     known_ids: tuple[int, ...]
     known_tokens: tuple[str, ...]
     type_id: int = 0
     attention: int = 1
+    offset: int = 0
 
     def __len__(self) -> int:
         return len(self.known_ids)
@@ -139,8 +145,8 @@ class FixedPart:
 
     @property
     def offsets(self) -> list[Offsets]:
-        """(0, 0) for each token."""
-        return [(0, 0)] * len(self)
+        """The offset for each token, where it begins and ends."""
+        return [(self.offset, self.offset)] * len(self)
 
     @property
     def word_ids(self) -> list[int | None]:
@@ -159,6 +165,14 @@ class FixedPart:
 
 
 Part = SequencePart | FixedPart
+
+
+def check_unsigned(name: str, value: object, bits: int = 64) -> int:
+    """Check an argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
+    try:
+        return check_int(name, int(value) if isinstance(value, bool) else value, 0, (1 << bits) - 1)
+    except ValueError as error:
+        raise OverflowError(str(error)) from None
 
 
 def trim_span(token: str, span: Offsets, has_prefix_space: bool) -> Offsets:
@@ -369,11 +383,11 @@ class Encoding(Row):
         """Return the first token of an input and the one after its last."""
         self.resolve()
         resolved: ResolvedParts = self.resolved
-        return resolved.ranges.get(sequence, (0, len(self)))
+        return resolved.ranges.get(check_unsigned("sequence_index", sequence), (0, len(self)))
 
     def token_to_sequence(self, token_index: int) -> int | None:
         """Return the number of the input that a token belongs to."""
-        if token_index > len(self):
+        if check_unsigned("token_index", token_index) > len(self):
             return None
         self.resolve()
         if not self.resolved.ranges:
@@ -400,7 +414,7 @@ class Encoding(Row):
 
     def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """Return the token that a character of an input is a part of."""
-        start, stop = self._find_range(sequence_index)
+        char_pos, (start, stop) = check_unsigned("char_pos", char_pos), self._find_range(sequence_index)
         offsets = self.offsets
         return next(
             (i for i in range(start, min(stop, len(offsets))) if offsets[i][0] <= char_pos < offsets[i][1]), None
@@ -413,7 +427,7 @@ class Encoding(Row):
 
     def word_to_tokens(self, word_index: int, sequence_index: int = 0) -> Offsets | None:
         """Return the first token of a word and the one after its last."""
-        start, stop = self._find_range(sequence_index)
+        word_index, (start, stop) = check_unsigned("word_index", word_index, 32), self._find_range(sequence_index)
         indices = []
         for index, word in enumerate(self.word_ids[start:stop], start):
             if word is not None and word > word_index:
@@ -435,7 +449,7 @@ class Encoding(Row):
     def set_sequence_id(self, sequence_id: int) -> None:
         """Give all tokens the number of an input."""
         self.resolve()
-        self.resolved.ranges = {sequence_id: (0, len(self))}
+        self.resolved.ranges = {check_unsigned("sequence_id", sequence_id): (0, len(self))}
 
     def set_type_ids(self, type_id: int) -> None:
         """Give all tokens a type id."""
@@ -464,16 +478,17 @@ class Encoding(Row):
 
         Raises:
             ValueError: for another direction, or a stride that is not less than `max_length`.
+            OverflowError: for a number below 0.
 
         """
         if check_str("direction", direction) not in ("left", "right"):
             raise ValueError(f"Invalid truncation direction value : {direction}")
-        max_tokens, stride = check_int("max_length", max_length, 0), check_int("stride", stride, 0)
+        max_tokens, stride = check_unsigned("max_length", max_length), check_unsigned("stride", stride)
         length = len(self)
         if max_tokens >= length:
             return
         if max_tokens == 0:
-            parts, overflowing = [], [*self.resolved.make_overflowing(), self.copy()]
+            parts, overflowing = [], [self.copy()]
         elif stride >= max_tokens:
             raise ValueError(
                 f"stride is {stride}; it must be less than max_length, which is {max_tokens} without template tokens"
@@ -508,11 +523,13 @@ class Encoding(Row):
 
         Raises:
             ValueError: for another direction.
+            OverflowError: for a number below 0, an id above 2**32 - 1 or a length above 2**64 - 1.
 
         """
         if check_str("direction", direction) not in ("left", "right"):
             raise ValueError(f"Unknown side: `{direction}`. Use `left` or `right`")
-        padding = (check_int("length", length, 0), direction, pad_id, pad_type_id, pad_token)
+        ids = check_unsigned("pad_id", pad_id, 32), check_unsigned("pad_type_id", pad_type_id, 32)
+        padding = (check_unsigned("length", length), direction, *ids, check_str("pad_token", pad_token))
         if self.resolved is None and self.padding is None:
             self.set_padding(padding)
         else:
@@ -581,6 +598,8 @@ class Encoding(Row):
                 stop = start + len(part)
                 if isinstance(part, SequencePart):
                     part = replace(part, sequence=sequence, start=start, stop=stop, trims=())
+                else:
+                    part = replace(part, offset=part.offset + shift)
                 parts.append(part)
                 start = stop
         ranges = {

@@ -29,7 +29,7 @@ from bpe.compat._calls import find_names
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_hf_decode, with_fast_hf_encode
 from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, AddedTokenEntry
-from bpe.compat.encoding import Encoding
+from bpe.compat.encoding import Encoding, check_unsigned
 from bpe.compat.processing import (
     DIRECTIONS,
     STRATEGIES,
@@ -53,7 +53,7 @@ from bpe.compat.state import (
 from bpe.compat.stream_texts import StreamTexts
 from bpe.errors import (
     as_format_error,
-    check_int,
+    check_bool,
     check_str,
     check_unicode,
     describe,
@@ -61,6 +61,7 @@ from bpe.errors import (
     short_repr,
 )
 from bpe.formats import huggingface as format_huggingface
+from bpe.tokenizer import Settings
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 from bpe.vocab.output_steps import Padding, Truncation
 
@@ -237,7 +238,7 @@ class Tokenizer(TokenizerFields):
             )
         if check_str("direction", direction) not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        limit, overlap = _check_unsigned("max_length", max_length), _check_unsigned("stride", stride)
+        limit, overlap = check_unsigned("max_length", max_length), check_unsigned("stride", stride)
         n_template = count_added(self._snapshot().rules.processor, is_pair=False)
         if 0 <= limit - n_template < overlap:  # without room for the template, `tokenizers` does not truncate
             raise ValueError(
@@ -285,9 +286,9 @@ class Tokenizer(TokenizerFields):
         """
         if check_str("direction", direction) not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        pad_id, pad_type_id = _check_unsigned("pad_id", pad_id, 32), _check_unsigned("pad_type_id", pad_type_id, 32)
-        length = None if length is None else _check_unsigned("length", length)
-        multiple = None if pad_to_multiple_of is None else _check_unsigned("pad_to_multiple_of", pad_to_multiple_of)
+        pad_id, pad_type_id = check_unsigned("pad_id", pad_id, 32), check_unsigned("pad_type_id", pad_type_id, 32)
+        length = None if length is None else check_unsigned("length", length)
+        multiple = None if pad_to_multiple_of is None else check_unsigned("pad_to_multiple_of", pad_to_multiple_of)
         self._change_rules(padding=Padding(length, DIRECTIONS[direction], multiple, pad_id, pad_type_id, pad_token))
 
     def no_padding(self) -> None:
@@ -302,7 +303,7 @@ class Tokenizer(TokenizerFields):
     @encode_special_tokens.setter
     def encode_special_tokens(self, value: bool) -> None:
         with _lock:
-            self._state = replace(self._state, specials_as_text=bool(value))
+            self._state = replace(self._state, specials_as_text=check_bool("encode_special_tokens", value))
 
     # Components -------------------------------------------------------------------------------------------------------
 
@@ -350,7 +351,7 @@ class Tokenizer(TokenizerFields):
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
         """Count the template tokens of one text, or of a pair."""
-        return count_added(self._snapshot().rules.processor, is_pair)
+        return count_added(self._snapshot().rules.processor, check_bool("is_pair", is_pair))
 
     # Encoding ---------------------------------------------------------------------------------------------------------
 
@@ -467,12 +468,12 @@ class Tokenizer(TokenizerFields):
 
     def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
         """Return the tokens with their ids."""
-        core = self._state.core
+        core, with_added_tokens = self._state.core, check_bool("with_added_tokens", with_added_tokens)
         return {**core.model.vocab, **core.added_ids} if with_added_tokens else dict(core.model.vocab)
 
     def get_vocab_size(self, with_added_tokens: bool = True) -> int:
         """Return the number of tokens."""
-        core = self._state.core
+        core, with_added_tokens = self._state.core, check_bool("with_added_tokens", with_added_tokens)
         return len(core.model.vocab) + (sum(map(core.is_new, core.added_ids)) if with_added_tokens else 0)
 
     def get_added_tokens_decoder(self) -> dict[int, Any]:
@@ -591,7 +592,7 @@ class Tokenizer(TokenizerFields):
     def to_str(self, pretty: bool = False) -> str:
         """Write the tokenizer.json to a str."""
         text = self._snapshot().to_json_bytes().decode()
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=2) if pretty else text
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=2) if check_bool("pretty", pretty) else text
 
     def save(self, path: str, pretty: bool = True) -> None:
         """Write the tokenizer.json, whole or not at all."""
@@ -599,7 +600,7 @@ class Tokenizer(TokenizerFields):
             file.write(self.to_str(pretty).encode())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_tokenizer, (self.to_str(),)
+        return _rebuild_tokenizer, (self.to_str(), self._state.core.settings)
 
     def __copy__(self) -> Tokenizer:
         return self._from_state(replace(self._snapshot(), specials_as_text=False))
@@ -727,8 +728,8 @@ class DecodeStream:
 # Private --------------------------------------------------------------------------------------------------------------
 
 
-def _rebuild_tokenizer(text: str) -> Tokenizer:
-    return Tokenizer._from_state(parse_state(text.encode()))
+def _rebuild_tokenizer(text: str, settings: Settings | None = None) -> Tokenizer:
+    return Tokenizer._from_state(parse_state(text.encode(), settings=settings))
 
 
 def _read_component(name: str, component: Any) -> bytes | None:
@@ -790,11 +791,3 @@ def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special:
             encodings.append(core.make_sequence(item, ids, specials_as_text).to_encoding())
         results.append(process(encodings, state.rules, add_special))
     return results
-
-
-def _check_unsigned(name: str, value: object, bits: int = 64) -> int:
-    """Check an argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
-    try:
-        return check_int(name, int(value) if isinstance(value, bool) else value, 0, (1 << bits) - 1)
-    except ValueError as error:
-        raise OverflowError(str(error)) from None

@@ -28,6 +28,7 @@ from bpe.formats.huggingface.post_processing import (
 )
 from bpe.formats.huggingface.steps import read_decoder_steps
 from bpe.formats.schema import refuse
+from bpe.tokenizer import Settings
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 
 #: The fields of an added token, and their types.
@@ -200,7 +201,7 @@ class State(StateFields):
     def with_core(self, **changes: Any) -> State:
         """Return the state with another model, added tokens, normalizer or pretokenizer."""
         core = self.core
-        names = ("model", "added_rows", "normalizer", "pre_tokenizer", "skipped_names")
+        names = ("model", "added_rows", "normalizer", "pre_tokenizer", "settings", "skipped_names")
         fields = {name: getattr(core, name) for name in names} | changes
         base = core if changes.keys() <= {"added_rows", "skipped_names"} else None
         return replace(self, core=Core(**fields, keep_ids=True, base=base))
@@ -233,7 +234,7 @@ def read_model(state: bytes | str) -> ModelJson:
     return parse_document(b'{"model":%b}' % data)[0]
 
 
-def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
+def parse_state(data: bytes, native: NativeTokenizer | None = None, settings: Settings | None = None) -> State:
     """Read a tokenizer.json to a state.
 
     Raises:
@@ -254,7 +255,8 @@ def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
     truncation = read_truncation(_keep_known_fields(fields.get("truncation"), TRUNCATION_FIELDS))
     padding = read_padding(_keep_known_fields(fields.get("padding"), PADDING_FIELDS))
-    core = Core(model, rows, fields.get("normalizer"), fields.get("pre_tokenizer"), native=native)
+    normalizer, pre_tokenizer = fields.get("normalizer"), fields.get("pre_tokenizer")
+    core = Core(model, rows, normalizer, pre_tokenizer, native=native, settings=settings)
     state = State(core, Rules(fields.get("post_processor"), truncation, padding), fields.get("decoder"))
     if native is None and file_rows and (file_rows != rows or core.native is None):  # else the native reader checked
         tokens = _check_rows(file_rows)

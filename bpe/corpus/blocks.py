@@ -15,7 +15,7 @@ from bpe.base._utf8 import join_utf8
 from bpe.base.fast_dataclasses import dataclass
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, find_utf8_error, make_type_error, to_bytes
 from bpe.corpus.reading import BlockEndFinder, BufferPool
-from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr
+from bpe.errors import FormatError, check_bool, check_iterable, check_unicode, describe, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -361,8 +361,8 @@ def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
         raise TypeError(f"separator is {describe(separator)}; it must be a str or None")
     if separator == "":
         raise ValueError("separator is ''; it must be at least one character, or None for one document per file")
-    if separator is not None and per_line:
-        raise ValueError(f"separator is {separator!r} and per_line is {short_repr(per_line)}; give at most one of them")
+    if check_bool("per_line", per_line) and separator is not None:
+        raise ValueError(f"separator is {separator!r} and per_line is True; give at most one of them")
     if per_line:
         return [b"\n"]
     return [] if separator is None else [check_unicode("separator", separator)]

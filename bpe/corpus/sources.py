@@ -33,7 +33,7 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
-from bpe.errors import FormatError, check_choice, check_int, describe, ignore_system_errors, pluralize
+from bpe.errors import FormatError, check_bool, check_choice, check_int, describe, ignore_system_errors, pluralize
 
 if TYPE_CHECKING:
     from bpe.corpus.listing import SourceFile
@@ -136,7 +136,7 @@ class Sources:
         self.keep_separator = bool(per_line)
         self.encoding_errors = check_encoding_errors(encoding_errors)
         self._bad_records = BadRecords(check_choice("on_error", on_error, ("raise", "skip", "skip_files")))
-        self.separator_ends = bool(separator_ends)
+        self.separator_ends = check_bool("separator_ends", separator_ends)
         self.quoting: Quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
         guesses_formats = self.format == "auto"
         nul = not guesses_formats or any(b"\0" in string for string in self.separators)

@@ -26,6 +26,7 @@ from bpe.count.splitter import Splitter
 from bpe.errors import (
     COUNT_LIMIT,
     FormatError,
+    check_bool,
     check_choice,
     check_int,
     describe,
@@ -219,6 +220,7 @@ class WordCounts:
 
         """
         factor = _as_fraction(weight)
+        check_bool("any_documents", any_documents)
         if not isinstance(other, WordCounts):
             raise TypeError(
                 f"{short_repr(other)} is {with_article(other)}; only WordCounts merge (update takes a mapping)"

@@ -26,7 +26,7 @@ from bpe.data.manifest import (
     move_entry,
 )
 from bpe.data.writing import EndOfTextPlacer, mark_unfinished, refuse_finished, remove_shards, write_batches
-from bpe.errors import check_choice, check_int
+from bpe.errors import check_bool, check_choice, check_int
 
 #: Shards are copied in batches of at most this many ids.
 _BATCH_IDS = 1 << 20
@@ -87,6 +87,8 @@ def convert_shards(
 
     """
     shard_format = SHARD_FORMATS[check_choice("format", format, tuple(SHARD_FORMATS))]
+    check_bool("drop_boundaries", drop_boundaries)
+    check_bool("drop_masks", drop_masks)
     if shard_size is not None:
         shard_size = check_int("shard_size", shard_size, 1)
     source_path = Path(source)

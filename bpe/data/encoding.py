@@ -52,7 +52,7 @@ from bpe.data.plan import (
     find_largest_id,
 )
 from bpe.data.shuffling import BUCKETS_FOLDER
-from bpe.errors import FormatError, check_choice, check_int, check_unicode, get_log, pluralize, short_repr
+from bpe.errors import FormatError, check_bool, check_choice, check_int, check_unicode, get_log, pluralize, short_repr
 from bpe.formats.signatures import TOKENIZER_JSON
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_tokens import Allowed, sort_names
@@ -148,6 +148,7 @@ def encode_shards(
     """
     check_tokenizer(tokenizer)
     check_progress(progress)
+    check_bool("extend", extend)
     n_threads = resolve_threads(threads)
     shard_format = SHARD_FORMATS[check_choice("format", format, tuple(SHARD_FORMATS))]
     if messages is not None:

@@ -13,9 +13,9 @@ import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.batch import TokenBatch, load_pyarrow
-from bpe.errors import check_iterable, describe, escape_unprintable, short_repr
+from bpe.errors import check_bool, check_iterable, describe, escape_unprintable, short_repr
 from bpe.formats import huggingface
-from bpe.tokenizer import Tokenizer, check_tokenizer
+from bpe.tokenizer import Settings, Tokenizer, check_tokenizer, get_settings, make_with_settings
 from bpe.vocab.special_tokens import Allowed, sort_names
 
 #: The arguments append, prepend and allowed_special.
@@ -67,15 +67,16 @@ def map_function(
             raise TypeError(f"{name} is {describe(value)}; it must be a str, the name of a column")
     if length == output:
         raise ValueError(f"output and length are both {output!r}; they must be two columns")
-    columns = column, output, length, bool(keep_columns)
+    columns = column, output, length, check_bool("keep_columns", keep_columns)
     return MapFunction(tokenizer, columns, (append, prepend, sort_names(allowed_special)))
 
 
 class MapFunction:
     """A function for `datasets.Dataset.map` that encodes one column; made by `map_function`.
 
-    It is pickled as the tokenizer's tokenizer.json and its options. Equal tokenizers give equal files, so `datasets`,
-    which names its cache after a hash of the pickled function, computes the same fingerprint in every process and run.
+    It is pickled as the tokenizer's tokenizer.json, what that does not hold, and its options. Equal tokenizers give
+    equal files, so `datasets`, which names its cache after a hash of the pickled function, computes the same
+    fingerprint in every process and run.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
@@ -170,7 +171,7 @@ class MapFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         columns = self.column, self.output, self.length, self.keep_columns
-        return _rebuild, (self._file, self.tokenizer.cache_memory, columns, self._encoding)
+        return _rebuild, (self._file, get_settings(self.tokenizer), columns, self._encoding)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MapFunction):
@@ -186,12 +187,12 @@ class MapFunction:
 
 
 @lru_cache(maxsize=1)
-def _load_tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
+def _load_tokenizer(file: bytes, settings: Settings) -> Tokenizer:
     """Load the tokenizer of a pickle: one object, with its cache of words, for all tasks of a worker process."""
-    return Tokenizer(huggingface.read(file), cache_memory=cache_memory)
+    return make_with_settings(huggingface.read(file), settings)
 
 
 def _rebuild(
-    file: bytes, cache_memory: int, columns: tuple[str, str, str | None, bool], encoding: EncodeArguments
+    file: bytes, settings: Settings, columns: tuple[str, str, str | None, bool], encoding: EncodeArguments
 ) -> MapFunction:
-    return MapFunction(_load_tokenizer(file, cache_memory), columns, encoding)
+    return MapFunction(_load_tokenizer(file, settings), columns, encoding)

@@ -11,7 +11,7 @@ import numpy as np
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import to_str
-from bpe.batch import TokenBatch, as_id_array
+from bpe.batch import TokenBatch, as_id_array, have_no_integer_type
 from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
 from bpe.vocab.spec import TokenizerSpec
@@ -95,6 +95,8 @@ class TokenDecoder:
 
         """
         array = np.asarray(ids)
+        if have_no_integer_type(ids, array):
+            array = np.array([token_id for token_id in ids if 0 <= token_id < self.limit], dtype=np.uint32)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             array = as_id_array(ids)  # an empty list, or an error
         ids_in_range: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)

@@ -18,6 +18,7 @@ from bpe.batch import TokenBatch
 from bpe.encode.engine import BosEos, Engine, join_ids, surround_ids
 from bpe.errors import (
     as_format_error,
+    check_bool,
     check_int,
     check_iterable,
     check_probability_and_seed,
@@ -285,7 +286,7 @@ class ClipEncoder:
         width = check_int("context_length", context_length, 2)
         batch = self._engine.encode_batch(list_texts(texts), 1, self._engine.specials.always_names)
         lengths = batch.lengths + 2
-        if not truncate and len(lengths) and lengths.max() > width:
+        if not check_bool("truncate", truncate) and len(lengths) and lengths.max() > width:
             index = int(np.argmax(lengths > width))
             raise ValueError(
                 f"text {index} has {lengths[index]} ids with start and end, more than context_length={width}; pass "

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.fast_dataclasses import replace
 from bpe.base.forks import cached_property
 from bpe.base.offsets import compute_offsets
+from bpe.base.utf8 import find_utf8_error
 from bpe.batch import TokenBatch
 from bpe.errors import describe, raise_if_of_signal_handler, short_repr
 from bpe.evaluation._tally import MAX_TOKEN_BYTES, TokenTally
@@ -133,8 +135,8 @@ class Adapter:
         """Encode texts."""
         raise NotImplementedError
 
-    def encode_with_specials(self, texts: list[str]) -> TokenBatch:
-        """Encode texts; special tokens are found in them if the tokenizer finds them by default."""
+    def encode_by_default(self, texts: list[str]) -> TokenBatch:
+        """Encode texts with special tokens in them, if the tokenizer finds them by default, and with its dropout."""
         return self.encode_texts(texts)
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
@@ -147,13 +149,15 @@ class Adapter:
 
 
 class NativeAdapter(Adapter):
-    """A `Tokenizer` of this package."""
+    """A `Tokenizer` of this package, without the dropout of its own, which would make figures random."""
 
     def __init__(self, tokenizer: Tokenizer, name: str) -> None:
         self.name, self.tokenizer = name, tokenizer
         self.limit, self.vocab_size = tokenizer.n_vocab, tokenizer.vocab_size
-        self.engine = tokenizer._engine
         spec = tokenizer.spec
+        if spec.dropout:
+            tokenizer = Tokenizer(replace(spec, dropout=0.0), cache_memory=tokenizer.cache_memory)
+        self._encoder, self.engine = tokenizer, tokenizer._engine
         #: Whether each token is a part of the text, so that their lengths are positions in it if nothing is dropped.
         self._tokens_are_text = (
             spec.model == "byte" and spec.unk_token is None and spec.end_of_word is None and spec.normalizer is None
@@ -175,7 +179,8 @@ class NativeAdapter(Adapter):
         """The tokens by id."""
         spec = self.tokenizer.spec
         is_ordinary = spec.vocabulary.kinds == ORDINARY
-        is_ordinary[list(spec.special_tokens.values())] = False
+        for name, token_id in spec.special_tokens.items():
+            is_ordinary[token_id] = "ordinary" in spec.token_flags.get(name, ())
         return TokensById(spec.vocabulary.blob, spec.vocabulary.offsets, is_ordinary)
 
     @cached_property
@@ -197,7 +202,7 @@ class NativeAdapter(Adapter):
         rows, sizes = [], []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             document = bytes(text[start:end])
-            ids, spans = self.tokenizer.encode_with_offsets(document, "byte")
+            ids, spans = self._encoder.encode_with_offsets(document, "byte")
             rows.append(ids)
             sizes.append(measure_sizes(find_starts(spans), len(document)))
         return _join_rows(rows, sizes)
@@ -218,6 +223,10 @@ class NativeAdapter(Adapter):
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """Encode texts."""
+        return self._encoder.encode_batch(texts)
+
+    def encode_by_default(self, texts: list[str]) -> TokenBatch:
+        """Encode texts as the tokenizer does by default."""
         return cast("TokenBatch", self.tokenizer.encode_batch(texts))
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
@@ -230,7 +239,7 @@ class NativeAdapter(Adapter):
 
 
 class HuggingFaceAdapter(Adapter):
-    """A `tokenizers.Tokenizer`; its offsets say where tokens begin. Its padding and truncation are left out.
+    """A `tokenizers.Tokenizer`; its offsets say where tokens begin. Padding, truncation and dropout are left out.
 
     A copy encodes the texts, since it may be used meanwhile.
 
@@ -249,8 +258,16 @@ class HuggingFaceAdapter(Adapter):
     def tokens(self) -> TokensById:
         """The tokens by id; byte-level ones are spelled in GPT-2's letters."""
         steps = str(getattr(self.tokenizer, "pre_tokenizer", "")) + str(getattr(self.tokenizer, "decoder", ""))
-        special = {n for n, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
-        return index_tokens(self._vocab, self.limit, in_letters="ByteLevel" in steps, special_ids=special)
+        in_letters = "ByteLevel" in steps
+        added_tokens = self.tokenizer.get_added_tokens_decoder()
+        special_ids = {token_id for token_id, token in added_tokens.items() if token.special}
+        model_vocab = self.tokenizer.get_vocab(with_added_tokens=False)
+        text_ids = {
+            token_id
+            for token_id, token in added_tokens.items()
+            if token.special or token.content not in model_vocab or not _spells_text(token.content)
+        }
+        return index_tokens(self._vocab, self.limit, text_ids=text_ids if in_letters else None, special_ids=special_ids)
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> EncodedDocuments:
         """Encode documents in one buffer; bytes that are not UTF-8 are replaced, and then cuts are not counted."""
@@ -275,13 +292,16 @@ class HuggingFaceAdapter(Adapter):
         encodings = self._encoder.encode_batch(texts, add_special_tokens=False)
         return TokenBatch.from_lists([encoding.ids for encoding in encodings])
 
-    def encode_with_specials(self, texts: list[str]) -> TokenBatch:
-        """Encode texts as the tokenizer does by default, in which it finds special tokens."""
+    def encode_by_default(self, texts: list[str]) -> TokenBatch:
+        """Encode texts as the tokenizer does by default: it finds special tokens in them, and applies its dropout."""
+        dropout = getattr(self.tokenizer.model, "dropout", None)
         self._encoder.encode_special_tokens = False
+        _set_dropout(self._encoder, dropout)
         try:
             return self.encode_texts(texts)
         finally:
             self._encoder.encode_special_tokens = True
+            _set_dropout(self._encoder, None)
 
     def decode_each(self, token_ids: list[int]) -> list[str]:
         """Decode each id by itself."""
@@ -385,7 +405,7 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
 
 
 def _copy_tokenizer(tokenizer: Any) -> Any:
-    """Copy a `tokenizers.Tokenizer`, without padding and truncation; special tokens in a text are ordinary text."""
+    """Copy a `tokenizers.Tokenizer`, without padding, truncation and dropout; special tokens in a text are text."""
     try:
         encoder = deepcopy(tokenizer)
     except Exception as error:  # tokenizers raises no other type
@@ -397,19 +417,32 @@ def _copy_tokenizer(tokenizer: Any) -> Any:
     encoder.no_padding()
     encoder.no_truncation()
     encoder.encode_special_tokens = True  # as text
+    _set_dropout(encoder, None)
     return encoder
 
 
+def _spells_text(token: str) -> bool:
+    """Whether GPT-2's letters spell text: an added token that merges may make too, and no name such as "café"."""
+    return find_utf8_error(read_letters_or_utf8(token)) is None
+
+
+def _set_dropout(encoder: Any, dropout: float | None) -> None:
+    """Set the dropout of the model of a `tokenizers.Tokenizer`, unless it has none."""
+    model = encoder.model
+    if getattr(model, "dropout", None) != dropout:
+        model.dropout = dropout
+
+
 def index_tokens(
-    vocab: Mapping[Any, int], limit: int, *, in_letters: bool = False, special_ids: set[int]
+    vocab: Mapping[Any, int], limit: int, *, text_ids: set[int] | None = None, special_ids: set[int]
 ) -> TokensById:
-    """Arrange the tokens of a mapping by id; with `in_letters`, they are spelled in GPT-2's letters."""
+    """Arrange the tokens of a mapping by id; with `text_ids`, all but these are spelled in GPT-2's letters."""
     tokens: list[bytes] = [b""] * limit
     is_ordinary = np.zeros(limit, dtype=np.bool_)
     for token, token_id in vocab.items():
         if isinstance(token, bytes):
             tokens[token_id] = token
-        elif in_letters and token_id not in special_ids:
+        elif text_ids is not None and token_id not in text_ids:
             tokens[token_id] = read_letters_or_utf8(token)
         else:
             tokens[token_id] = str(token).encode("utf-8", "surrogatepass")

@@ -13,7 +13,7 @@ from bpe.base.threads import resolve_threads
 from bpe.base.utf8 import TextLike
 from bpe.batch import load_pyarrow
 from bpe.corpus.sources import Files
-from bpe.errors import check_choice, check_int, describe, escape_unprintable, short_repr
+from bpe.errors import check_bool, check_choice, check_int, describe, escape_unprintable, short_repr
 from bpe.evaluation import table
 from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
 from bpe.evaluation.adapters import Adapter, adapt
@@ -159,7 +159,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure how good one or several tokenizers are for texts, in one pass over the text.
 
-    Exactly one of `corpora`, `files` and `texts` is given. Special tokens in the text are ordinary text.
+    Exactly one of `corpora`, `files` and `texts` is given. Special tokens in the text are ordinary text. A dropout of
+    a tokenizer's own is left out.
 
     Args:
         tokenizers: a tokenizer, a list of them, or a mapping of names to them: `bpe.Tokenizer`, tokenizers of the
@@ -209,7 +210,7 @@ def evaluate(
         confidence=_check_number("confidence", confidence, 0, 1),
         seed=check_int("seed", seed, 0),
         reference=reference,
-        parallel=parallel,
+        parallel=check_bool("parallel", parallel),
     )
     word_morphemes = None if morphemes is None else check_morphemes(morphemes)
     sizes = [corpus.size for corpus in named_corpora]

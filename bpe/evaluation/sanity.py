@@ -213,7 +213,7 @@ def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
     imitated_names = []
     for name, token_id in special_tokens.items():
         with suppress(ValueError):  # text that the tokenizer cannot encode
-            if token_id in adapter.encode_with_specials([f"a{name}b"]).ids:
+            if token_id in adapter.encode_by_default([f"a{name}b"]).ids:
                 imitated_names.append(name)
     if not imitated_names:
         return "ok", f"{pluralize(len(special_tokens), 'special token')}; none comes out of text"
@@ -234,8 +234,8 @@ def _check_repeatable(adapter: Adapter) -> tuple[Level, str]:
     tokens = np.flatnonzero(adapter.tokens.is_ordinary & (adapter.tokens.lengths > 1))[-_NUMBERS_PER_LENGTH:].tolist()
     texts = [*PROBES, "".join(adapter.decode_each(tokens))]
     try:
-        ids = adapter.encode_texts(texts)
-        is_repeatable = all(adapter.encode_texts(texts) == ids for _ in range(3))  # random choices may agree once
+        ids = adapter.encode_by_default(texts)
+        is_repeatable = all(adapter.encode_by_default(texts) == ids for _ in range(3))  # random choices may agree once
     except ValueError as error:
         return "failure", str(error)
     if is_repeatable:

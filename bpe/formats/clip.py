@@ -11,7 +11,7 @@ import importlib.util
 
 import numpy as np
 
-from bpe.errors import FormatError, get_log, short_repr
+from bpe.errors import FormatError, check_bool, get_log, short_repr
 from bpe.formats.openai_encodings import FILES
 from bpe.formats.packed import decode_text, unpack
 from bpe.formats.signatures import CLIP_HEADER, END_OF_WORD
@@ -114,7 +114,7 @@ def _read_merge_lines(data: bytes, *, force: bool) -> list[str]:
 
     """
     text = unpack(data)
-    if not force and hashlib.sha256(text).hexdigest() == FILES["vocab.bpe"].sha256:
+    if not check_bool("force", force) and hashlib.sha256(text).hexdigest() == FILES["vocab.bpe"].sha256:
         raise FormatError(
             "these are GPT-2's merges, which have no end-of-word mark </w>, so from_clip would give ids that belong to "
             "no model; load GPT-2's tokenizer.json with Tokenizer.load, or pass force=True"

@@ -13,7 +13,7 @@ from pathlib import Path
 from bpe.base.atomic_files import atomic_write, atomic_write_all
 from bpe.base.fast_dataclasses import replace
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, check_path, get_log
+from bpe.errors import FormatError, check_bool, check_path, get_log
 from bpe.formats import huggingface
 from bpe.formats.configuration import find_template_name, read_chat_templates, write_chat_templates
 from bpe.formats.huggingface.expressible import has_all_bytes
@@ -62,6 +62,7 @@ def save_spec(
         OSError: for a file that cannot be written.
 
     """
+    check_bool("lossy", lossy)
     format_ = check_target(path, format)
     if format_.name == "huggingface":
         target = Path(path) / TOKENIZER_JSON if format is not None and Path(path).is_dir() else path

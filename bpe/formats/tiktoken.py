@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import compute_offsets
 from bpe.base.utf8 import read_file
 from bpe.encode._encoder import Encoder
-from bpe.errors import ID_LIMIT, FormatError, check_int, describe, short_repr, with_article, with_path
+from bpe.errors import ID_LIMIT, FormatError, check_bool, check_int, describe, short_repr, with_article, with_path
 from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
 from bpe.formats.packed import read_first_bytes, unpack
@@ -129,7 +129,7 @@ def load(
         special_tokens = preset.special_tokens if special_tokens is None else special_tokens
     special_ids = check_special_ids(special_tokens or {})
     data, pattern = read_file(path), as_pretokenizer(pretokenizer)
-    published = None if force else find_published(data)
+    published = None if check_bool("force", force) else find_published(data)
     if published is not None and pattern != Pretokenizer(published[0]):
         raise ValueError(
             f"pretokenizer is {pattern!r}, but {os.fspath(path)} is one of OpenAI's, whose pattern is "

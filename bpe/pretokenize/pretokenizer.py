@@ -15,7 +15,7 @@ import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import Bytes, TextLike, compute_byte_offsets, decode_losslessly, to_bytes
-from bpe.errors import check_choice, describe, get_log, short_repr
+from bpe.errors import check_bool, check_choice, describe, get_log, short_repr
 from bpe.pretokenize import _scanner, _word_scanner
 from bpe.pretokenize._piece_scanner import PieceRules, find_pretoken_spans
 from bpe.pretokenize.patterns import (
@@ -154,7 +154,7 @@ class Pretokenizer:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "pattern", pattern)
         object.__setattr__(self, "gaps", gaps)
-        object.__setattr__(self, "add_prefix_space", bool(add_prefix_space))
+        object.__setattr__(self, "add_prefix_space", check_bool("add_prefix_space", add_prefix_space))
         object.__setattr__(self, "timeout", timeout)
 
     # Use --------------------------------------------------------------------------------------------------------------

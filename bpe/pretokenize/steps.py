@@ -17,7 +17,7 @@ import numpy as np
 from bpe.base.fast_dataclasses import dataclass, fields
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import compute_byte_offsets, encode_losslessly
-from bpe.errors import check_choice, check_int, check_unicode, describe, short_repr
+from bpe.errors import check_bool, check_choice, check_int, check_unicode, describe, short_repr
 from bpe.pretokenize import _scanner
 from bpe.pretokenize.patterns import NAME_OF_ONIGURUMA, ONIGURUMA_SPELLINGS, PATTERNS
 from bpe.text.character_sets import WHITE_SPACE
@@ -44,7 +44,10 @@ class Step:
     """A step of a pipeline; the classes of this module are its subclasses."""
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Check the fields; here those that are bools."""
+        for name, value in vars(self).items():
+            if isinstance(getattr(type(self), name, None), bool):
+                object.__setattr__(self, name, check_bool(name, value))
 
     def edit(self, text: str, begins_text: bool) -> tuple[str, int]:
         """Change a piece before it is cut; returns it, and the number of characters that were put in front of it."""
@@ -138,6 +141,7 @@ class Split(Step):
     literal: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.pattern, str):
             raise TypeError(f"pattern is {describe(self.pattern)}; it must be a str")
         check_unicode("pattern", self.pattern)
@@ -424,9 +428,9 @@ class Metaspace(Step):
     split: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_character("replacement", self.replacement)
         check_choice("prepend_scheme", self.prepend_scheme, get_args(PrependScheme))
-        object.__setattr__(self, "split", bool(self.split))
 
     def edit(self, text: str, begins_text: bool) -> tuple[str, int]:
         """Change a piece before it is cut; returns it, and the number of characters that were put in front of it."""

@@ -16,7 +16,7 @@ import regex
 
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import decode_losslessly, encode_losslessly
-from bpe.errors import check_int, describe, short_repr, suggest, with_article
+from bpe.errors import check_bool, check_int, describe, short_repr, suggest, with_article
 from bpe.text import alignment
 from bpe.text.alignment import AlignedText, Convention
 from bpe.text.character_sets import WHITE_SPACE, mask_new_characters
@@ -178,7 +178,7 @@ class Lowercase(Normalizer):
     final_sigma: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "final_sigma", bool(self.final_sigma))
+        object.__setattr__(self, "final_sigma", check_bool("final_sigma", self.final_sigma))
 
     def _normalize(self, text: str) -> str:
         return lower(text, self.final_sigma)
@@ -213,8 +213,8 @@ class Strip(Normalizer):
     right: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "left", bool(self.left))
-        object.__setattr__(self, "right", bool(self.right))
+        object.__setattr__(self, "left", check_bool("left", self.left))
+        object.__setattr__(self, "right", check_bool("right", self.right))
 
     def _normalize(self, text: str) -> str:
         return text[slice(*self._find_kept_span(text))]

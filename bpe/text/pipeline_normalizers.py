@@ -15,7 +15,7 @@ import numpy as np
 import regex
 
 from bpe.base.forks import cached_property
-from bpe.errors import FormatError, check_unicode, describe, short_repr
+from bpe.errors import FormatError, check_bool, check_unicode, describe, short_repr
 from bpe.text import alignment
 from bpe.text.alignment import AlignedText
 from bpe.text.character_sets import WHITE_SPACE, compile_char_class
@@ -196,6 +196,10 @@ class BertNormalizer(Normalizer):
     handle_chinese_chars: bool = True
     strip_accents: bool = True
     lowercase: bool = True
+
+    def __post_init__(self) -> None:
+        for name, value in self.__getstate__().items():
+            object.__setattr__(self, name, check_bool(name, value))
 
     @cached_property
     def steps(self) -> Sequence:

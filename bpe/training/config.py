@@ -14,7 +14,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Files, Sources
 from bpe.count.word_counts import WordCounts
-from bpe.errors import ID_LIMIT, check_choice, check_int, describe, short_repr
+from bpe.errors import ID_LIMIT, check_bool, check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.character_sets import list_codes, make_script_table
 from bpe.text.letters import map_letters_to_bytes
@@ -95,8 +95,7 @@ class Alphabet:
             object.__setattr__(self, "initial", tuple(self.initial))
         if self.limit is not None:
             check_int("limit", self.limit, 1, ID_LIMIT)
-        if not isinstance(self.byte_fallback, bool):
-            raise TypeError(f"byte_fallback is {describe(self.byte_fallback)}; it must be a bool")
+        object.__setattr__(self, "byte_fallback", check_bool("byte_fallback", self.byte_fallback))
         coverage: object = self.coverage
         if isinstance(coverage, bool) or not isinstance(coverage, (int, float, np.floating)):
             raise TypeError(f"coverage is {describe(coverage)}; it must be a number from 0 to 1")
@@ -159,8 +158,8 @@ class TrainConfig:
         self._check_corpus()
         self._check_size()
         check_int("min_frequency", self.min_frequency, 0)
-        if not isinstance(self.split_digits, bool):
-            raise TypeError(f"split_digits is {describe(self.split_digits)}; it must be a bool")
+        for name in ("split_digits", "end_of_word_glued"):
+            object.__setattr__(self, name, check_bool(name, getattr(self, name)))
         self._check_tokens()
         if self.is_char_model:
             return
@@ -205,7 +204,6 @@ class TrainConfig:
                 raise TypeError(f"{name} is {describe(value)}; it must be a str or None")
             if value == "":
                 raise ValueError(f"{name} is ''; it must be at least one character, or None for none")
-        object.__setattr__(self, "end_of_word_glued", bool(self.end_of_word_glued))
         if self.end_of_word_glued and self.end_of_word is None:
             raise ValueError('end_of_word_glued=True needs a mark to glue: pass end_of_word="</w>" too')
         if isinstance(self.special_tokens, Mapping):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from bpe.errors import ID_LIMIT, check_choice, check_int, describe, short_repr
+from bpe.errors import ID_LIMIT, check_bool, check_choice, check_int, describe, short_repr
 
 #: The most strings of `MergeRules.forbidden`; the kernel has room for as many.
 MAX_FORBIDDEN = 64
@@ -73,8 +73,7 @@ class MergeRules:
         if self.max_token_length is not None:
             check_int("max_token_length", self.max_token_length, 1, ID_LIMIT)
         for name in ("whole_characters", "one_script"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name} is {describe(getattr(self, name))}; it must be a bool")
+            object.__setattr__(self, name, check_bool(name, getattr(self, name)))
         if self.veto is not None and not callable(self.veto):
             raise TypeError(
                 f"veto is {short_repr(self.veto)}; it must be callable as veto(left, right, count), or None"

@@ -19,7 +19,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_files_or_texts
 from bpe.count.word_counts import DOCUMENTS, LINES, WordCounts, borrow_arrays
-from bpe.errors import ID_LIMIT, check_choice, check_int, describe
+from bpe.errors import ID_LIMIT, check_bool, check_choice, check_int, describe
 from bpe.pretokenize.patterns import SUPERBPE_SECOND_STAGE, SUPERBPE_V2_SECOND_STAGE, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import NormalizerLike
@@ -69,6 +69,7 @@ class SuperWords:
     def __post_init__(self) -> None:
         check_int("transition", self.transition, 1, ID_LIMIT)
         check_choice("unused", self.unused, ("keep", "drop"))
+        object.__setattr__(self, "lines", check_bool("lines", self.lines))
         object.__setattr__(self, "forbidden", check_word_limits(self.max_words, self.forbidden))
         for name in ("pretokenizer", "first_pretokenizer"):
             object.__setattr__(self, name, as_pretokenizer(getattr(self, name)))

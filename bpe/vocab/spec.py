@@ -367,11 +367,11 @@ def check_events(spec: TokenizerSpec) -> None:
     follow_events(spec.events, spec.vocabulary)
 
 
-def limit_time(spec: TokenizerSpec, timeout: float) -> TokenizerSpec:
-    """Set the time limit of the regular expressions of a tokenizer, in seconds.
+def limit_time(spec: TokenizerSpec, timeout: float | None, normalizer_timeout: float | None) -> TokenizerSpec:
+    """Set the time limits of the regular expressions of a pretokenizer and a normalizer, in seconds.
 
     Raises:
-        TypeError, ValueError: for anything but a number above 0.
+        TypeError, ValueError: for anything but a number above 0, or None for the default.
 
     """
     from bpe.text.matching import check_timeout
@@ -381,8 +381,18 @@ def limit_time(spec: TokenizerSpec, timeout: float) -> TokenizerSpec:
     return replace(
         spec,
         pretokenizer=None if pretokenizer is None else pretokenizer.with_timeout(timeout),
-        normalizer=None if normalizer is None else normalizer.with_timeout(timeout),
+        normalizer=None if normalizer is None else normalizer.with_timeout(normalizer_timeout),
     )
+
+
+def find_time_limits(spec: TokenizerSpec) -> tuple[float | None, float | None]:
+    """Find the time limits of the pretokenizer and of the normalizer; of several steps, the longest."""
+    from bpe.text.matching import BASE_SECONDS
+
+    steps = [] if spec.normalizer is None else spec.normalizer.flat_steps()
+    limits: list[float | None] = [step.timeout for step in steps if hasattr(step, "timeout")]
+    longest = max(limits, key=lambda limit: BASE_SECONDS if limit is None else limit, default=None)
+    return None if spec.pretokenizer is None else spec.pretokenizer.timeout, longest
 
 
 def check_supported(spec: TokenizerSpec, operation: str, *, allow_across_words: bool = True) -> None:

@@ -286,6 +286,51 @@ def test_merge_truncate_and_pad_encodings() -> None:
         assert encoding.words == encoding.word_ids
 
 
+def test_padded_encodings_are_truncated_and_merged_as_by_tokenizers() -> None:
+    tok, peer = Tokenizer.from_str(shape("roberta")), tokenizers.Tokenizer.from_str(shape("roberta"))
+    results: list[list[Any]] = []
+    for tokenizer, kind in ((tok, Encoding), (peer, tokenizers.Encoding)):
+        padded: Any = tokenizer.encode("the low")
+        padded.pad(7)
+        results.append([list_columns(kind.merge([tokenizer.encode("lower"), padded, padded], True))])
+        merged = kind.merge([kind.merge([padded, padded], True)] * 2, True)
+        results[-1].append([list_columns(merged), [merged.char_to_token(position) for position in range(20)]])
+        for size in (4, 0):  # what was cut off before goes with it
+            padded.truncate(size, stride=min(size, 1))
+            results[-1].append(list_columns(padded))
+        padded = tokenizer.encode("the low")
+        padded.pad(7)
+        padded.truncate(0)
+        results[-1].append(list_columns(padded))
+    assert results[0] == results[1]
+
+
+def test_positions_are_checked_as_by_tokenizers() -> None:
+    methods = "token_to_chars token_to_word token_to_sequence char_to_token char_to_word word_to_chars word_to_tokens"
+    peer = tokenizers.Tokenizer.from_str(shape("roberta"))
+    encodings: list[Any] = [Tokenizer.from_str(shape("roberta")).encode("the low"), peer.encode("the low")]
+    for name in methods.split():
+        for index, error in ((-1, OverflowError), (2**64, OverflowError), ("1", TypeError), (1.0, TypeError)):
+            for encoding in encodings:
+                with pytest.raises(error):
+                    getattr(encoding, name)(index)
+        assert getattr(encodings[0], name)(2**31) == getattr(encodings[1], name)(2**31)
+    for call in (lambda encoding: encoding.pad(9, pad_id=-1), lambda encoding: encoding.truncate(-1)):
+        for encoding in encodings:
+            with pytest.raises(OverflowError):
+                call(encoding)
+
+
+def test_a_word_instead_of_a_bool_is_refused_as_by_tokenizers() -> None:
+    for kind in (Tokenizer, tokenizers.Tokenizer):
+        tok: Any = kind.from_str(shape("roberta"))
+        methods = tok.get_vocab, tok.get_vocab_size, tok.num_special_tokens_to_add, tok.to_str
+        for call in (*methods, partial(setattr, tok, "encode_special_tokens")):
+            with pytest.raises(TypeError):
+                call("no")
+            call(False)
+
+
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2"])
 def test_what_is_cut_off_of_pairs_is_combined_when_it_is_read(name: str) -> None:
     results = []
@@ -306,6 +351,17 @@ def test_what_is_cut_off_of_pairs_is_combined_when_it_is_read(name: str) -> None
         merged.pad(40)
         results[-1] += [list_columns(pair), list_columns(merged)]
     assert results[0] == results[1]
+
+
+def test_time_limits_stay_where_a_tokenizer_is_changed_or_pickled() -> None:
+    pretokenizer = bpe.Pretokenizer.from_regex(r"\w+|\W")
+    native = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260, pretokenizer=pretokenizer)
+    tok = Tokenizer(bpe.Tokenizer(native.spec, timeout=77, cache_memory="1M"))
+    tok.normalizer = tokenizers.normalizers.Replace("a", "b")
+    for other in (tok, copy.deepcopy(tok), pickle.loads(pickle.dumps(tok))):
+        other.add_tokens(["lo"])
+        assert other.native.spec.pretokenizer.timeout == 77
+        assert other.native.cache_memory == 1 << 20
 
 
 @pytest.mark.parametrize("name", ["llama3", "nfc"])

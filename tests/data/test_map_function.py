@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import pickle
 import subprocess
@@ -17,7 +19,7 @@ import bpe
 from bpe.base.threads import resolve_threads
 from bpe.data import map_function
 from bpe.data.mapping import MapFunction
-from bpe.normalizers import NFC, Lowercase
+from bpe.normalizers import NFC, Lowercase, Replace
 
 TEXTS = ["the low lower lowest<|end|>", "", "영화를 영화관에서", "newer newest 😀 naïve", "a" * 300] * 40
 
@@ -105,6 +107,16 @@ def test_pickles_are_equal_for_equal_tokenizers(kind: str, tmp_path: Path) -> No
     assert pickle.dumps(map_function(tok, length="n")) != first
     assert map_function(tok, length="n") != map_function(tok)
     assert repr(map_function(TOK, column="\x1b[2J", output="\u202e")).isprintable()
+
+
+def test_a_pickle_keeps_the_time_limits() -> None:
+    spec = dataclasses.replace(make_tokenizer("regex").spec, normalizer=[NFC(), Replace("a+b", "c", timeout=3)])
+    for tok in (bpe.Tokenizer(spec), bpe.Tokenizer(spec, timeout=math.inf, cache_memory="1M")):
+        unpickled = pickle.loads(pickle.dumps(map_function(tok))).tokenizer
+        assert unpickled == tok
+        assert unpickled.cache_memory == tok.cache_memory
+        assert unpickled.spec.pretokenizer.timeout == tok.spec.pretokenizer.timeout
+        assert unpickled.spec.normalizer.normalizers[1].timeout == tok.spec.normalizer.normalizers[1].timeout
 
 
 def test_pickle_of_a_real_vocabulary(shared_vocab: Callable[[str], Path]) -> None:

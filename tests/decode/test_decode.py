@@ -429,7 +429,8 @@ def test_ids_without_a_token_are_skipped_where_a_call_says_so():
     tok = bpe.train(texts=["a b"], vocab_size=256, alphabet=bpe.Alphabet(first_id=2)).with_tokens(special=["<|end|>"])
     a, end = tok.token_id("a"), tok.token_id("<|end|>")
     ids = [a, 0, 300, -100, end, 2**40, a]
-    for listed in (ids, np.array(ids)):
+    large_ids = [[a, *large, end, a] for large in ([2**63], [2**70], [-(2**70), 2**64], [np.uint64(2**64 - 1)])]
+    for listed in (ids, np.array(ids), *large_ids, tuple(large_ids[0])):
         assert tok.decode(listed, skip_invalid=True) == "a<|end|>a"
         assert tok.decode(listed, skip_invalid=True, skip_special=True) == "aa"
         assert tok.decode_bytes(listed, skip_invalid=True) == b"a<|end|>a"
@@ -438,5 +439,10 @@ def test_ids_without_a_token_are_skipped_where_a_call_says_so():
     assert "".join([*map(decoder.push, ids), decoder.push(ids), decoder.flush()]) == 2 * "a<|end|>a"
     with pytest.raises(ValueError, match="to leave out such ids, pass skip_invalid=True"):
         tok.decode([a, 0])
+    for large in (2**63, 2**64 - 1, 2**70, -(2**70)):
+        assert decoder.push(large) == ""
+        with pytest.raises(ValueError, match=f"token id {large} is out of range"):
+            tok.decode([a, large])
+    assert tok.decode([np.int64(a), np.uint64(a)]) == "aa"  # float64 in NumPy
     with pytest.raises(TypeError):
         tok.decode([0.5], skip_invalid=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gzip
 import json
 import math
@@ -453,10 +454,29 @@ def test_settings_of_other_packages_that_change_how_many_tokens_a_text_has(tok: 
         bpe.evaluate(peer, texts=texts)
 
 
+def test_dropout_is_left_out_and_added_tokens_have_shapes(tmp_path: Path) -> None:
+    """The figures of a tokenizer and of `tokenizers` with its file are the same, whether it has a dropout or not."""
+    tokenizers = pytest.importorskip("tokenizers")
+    plain = bpe.train(texts=CORPUS, vocab_size=300).with_tokens(added=["café", "쳇바퀴", "<new>"], special=["<s>"])
+    texts = [*CORPUS, "<new>쳇바퀴<s> ǅ"]
+    ignored = dict.fromkeys(("tokenizer", "unreachable_tokens", "unreachable_as_several_tokens"))  # é decodes as a byte
+    results = []
+    for dropout in (0.0, 0.5):
+        tok = bpe.Tokenizer(dataclasses.replace(plain.spec, dropout=dropout))
+        tok.save(tmp_path / "tokenizer.json")
+        other = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+        (tmp_path / "corpus.txt").write_text("".join(texts))
+        found = [*bpe.evaluate([tok, other], texts=texts), *bpe.evaluate([tok, other], tmp_path / "corpus.txt")]
+        results.append([{**result.to_dict(), **ignored} for result in found])
+        assert other.model.dropout == (dropout or None)
+        assert results[-1][0] == results[-1][1]
+        assert results[-1][2] == results[-1][3]
+    assert results[0] == results[1]
+    assert results[0][0]["length_histogram"][9 - 1] > 0  # 쳇바퀴
+
+
 def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None:
     tok = bpe.train(texts=CORPUS, vocab_size=330)
-    import dataclasses
-
     upper = bpe.Tokenizer(dataclasses.replace(tok.spec, normalizer=bpe.normalizers.Lowercase()))
     values = bpe.evaluate(upper, texts=["The QUICK fox"]).to_dict()
     assert (values["tokens"], values["words"]) == (upper.count_tokens("The QUICK fox"), 3)

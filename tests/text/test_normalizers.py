@@ -314,7 +314,7 @@ def test_a_value_that_is_not_text_is_refused(normalizer: Normalizer) -> None:
 def test_options_of_other_types_are_refused() -> None:
     for normalizer, expected in (
         (UnescapeHTML(np.int64(2)), UnescapeHTML(2)),  # type: ignore[arg-type]
-        (Strip(1, 0), Strip(True, False)),  # type: ignore[arg-type]
+        (Strip(right=np.bool_(False)), Strip(True, False)),  # type: ignore[arg-type]
         (Lowercase(np.bool_(True)), Lowercase(True)),  # type: ignore[arg-type]
     ):
         assert normalizer == expected
@@ -323,6 +323,8 @@ def test_options_of_other_types_are_refused() -> None:
         UnescapeHTML("twice")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="times is -1; it must be at least 0"):
         UnescapeHTML(-1)
+    with pytest.raises(TypeError, match="left is 1, an int; it must be a bool"):
+        Strip(1, 0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import make_lock
 from bpe.data.loaders.spans import Batch, Fields, RowFormat, SpanReader
-from bpe.errors import check_choice, check_int, describe, pluralize, short_repr
+from bpe.errors import check_bool, check_choice, check_int, describe, pluralize, short_repr
 
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
@@ -255,7 +255,7 @@ class BatchPlan:
         if len(rows) == 0:
             raise ValueError(f"{rows!r} has no rows: there are fewer than length + 1 = {rows.length + 1} ids")
         self.end = None if epochs is None else check_int("epochs", epochs, 1) * len(rows)
-        self.drop_last = drop_last
+        self.drop_last = check_bool("drop_last", drop_last)
         if self.count_batches(0) == 0:
             raise ValueError(
                 f"the run has {pluralize(self.end or 0, 'row')}, too few for a batch of {self.size} rows on "

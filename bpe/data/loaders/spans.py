@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import compute_offsets
 from bpe.data.loaders._gather import gather, number_positions
-from bpe.errors import check_int, check_iterable, describe, short_repr
+from bpe.errors import check_bool, check_int, check_iterable, short_repr
 
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
@@ -82,9 +82,8 @@ class RowFormat:
         for name in names:
             if name not in FIELDS:
                 raise ValueError(f"fields has {short_repr(name)}; the fields are {', '.join(FIELDS)}")
-        if not isinstance(mask_other_documents, bool):
-            raise TypeError(f"mask_other_documents is {describe(mask_other_documents)}; it must be a bool")
-        return cls(check_int("length", length, 1, 1 << 31), names, check_int("pad_id", pad_id, 0), mask_other_documents)
+        mask_others = check_bool("mask_other_documents", mask_other_documents)
+        return cls(check_int("length", length, 1, 1 << 31), names, check_int("pad_id", pad_id, 0), mask_others)
 
     @property
     def by_document(self) -> bool:
