@@ -21,6 +21,7 @@ import bpe
 from bpe.compat import huggingface, subword_nmt
 from bpe.compat import tiktoken as compat_tiktoken
 from bpe.normalizers import Lowercase
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer
 from bpe.report import Playground, page_html
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -656,6 +657,7 @@ def test_a_word_instead_of_a_bool_is_refused(tmp_path: Path) -> None:
         ("drop_last", partial(rows.batches, 2)),
         ("lines", partial(bpe.SuperWords, 300)),
         ("add_prefix_space", partial(bpe.Pretokenizer, "gpt2")),
+        ("letters", PipelinePretokenizer),
         ("add_prefix_space", bpe.pretokenizers.ByteLevel),
         ("split", bpe.pretokenizers.Metaspace),
         ("invert", partial(bpe.pretokenizers.Split, "a", "Isolated")),

@@ -39,7 +39,7 @@ cdef enum:
     MAX_DEPTH = 16            # of the values in a message
     MAX_MEAN_CHARS = 8        # of a token, in most texts
     MIN_LEFT_OUT = 1 << 15    # characters of one text that must be left out to pay for the setup of a job
-    MAX_SMALL = 256           # tokens of a row for which no memory is allocated
+    MAX_SMALL = 256           # tokens of a row of a list for which no memory is allocated
 
 ctypedef fused number_t:      # of a list's buffer, or of an array
     token_t
@@ -488,7 +488,7 @@ cdef class RowLayout:
         n_longest, n_shortest = max(n_longest, length), max(n_shortest, length)
         if self.make_tensor is not None and (n_longest != n_shortest or not n_longest):
             return None
-        if n_longest > MAX_SMALL:
+        if self.make_tensor is None and n_longest > MAX_SMALL:
             buffer = <token_t*>PyMem_Malloc(n_longest * sizeof(token_t))
             if buffer == NULL:
                 raise MemoryError

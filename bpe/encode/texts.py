@@ -105,7 +105,8 @@ def encode_spans(
     for data, is_trusted in parts:
         if is_trusted and allowed:
             context = take_context(text, span_start, span_start + len(data))
-            for start, stretch, special_id in specials.split_with_starts(data, allowed, True, context):
+            stretches = specials.split_with_starts(data, allowed, before_normalization=True, context=context)
+            for start, stretch, special_id in stretches:
                 if special_id is not None and special_id not in always_ids:
                     matches.append((span_start + start, span_start + start + len(stretch), special_id))
         span_start += len(data)

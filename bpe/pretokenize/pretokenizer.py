@@ -389,14 +389,14 @@ class PipelinePretokenizer(Pretokenizer):
     pipeline: Pipeline
 
     def __init__(self, *steps: Step, letters: bool = False) -> None:
-        in_letters = letters
+        in_letters = letters = check_bool("letters", letters)
         for step in steps:
             if not isinstance(step, Step):
                 raise TypeError(f"a step is {describe(step)}; it must be one of bpe.pretokenizers")
             if in_letters and isinstance(step, (ByteLevel, Metaspace)):
                 raise ValueError(f"{step!r} follows a ByteLevel, after which the text is spelled in letters; move it")
             in_letters = in_letters or isinstance(step, ByteLevel)
-        self._set_steps(steps, bool(letters), None)
+        self._set_steps(steps, letters, None)
 
     def _set_steps(self, steps: tuple[Step, ...], letters: bool, timeout: float | None) -> None:
         self._set(None, "", "drop", add_prefix_space=False, timeout=timeout)
